@@ -201,7 +201,7 @@ impl MpiHandlers {
         if self.keep_early((task, name), envelope, here) { Answer::discard() } else { self.not_kept(message) }
     }
 
-    /// The receiver of a synchronous message reports that the message has matched, or `failure`.
+    /// Handles the report of a synchronous message's receiver: the message has matched, or `failure`.
     fn acknowledged(&mut self, message: &Message<'_>, failure: Option<Error>) -> Answer {
         let Ok(name) = message.uhdr.try_into().map(u32::from_le_bytes) else {
             return self.malformed(message);
@@ -454,7 +454,7 @@ impl HandlerSet for MpiHandlers {
             self.requests.acknowledged(request, task, Some(Error::Core(why())));
         }
         self.end_arrivals_from(task, why);
-        // A closed context is not a failure: a receive for a later context may still be posted.
+        // A closed context is not a failure: receives stay posted, because the task may send from a later context.
         if let am_core::error::Error::PeerFailed { task, what } = why() {
             self.failed.push((task, what));
             for (request, _) in self.requests.posted_receives().collect::<Vec<_>>() {

@@ -17,8 +17,8 @@ use crate::request::to_proc_null;
 use crate::tag::Tag;
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// Sends `data` to rank `dest` in standard mode (`MPI_Send`). Returns when `data` may be changed; for long messages, the receive has
-    /// then started. `None` as `dest` is [`PROC_NULL`](crate::PROC_NULL).
+    /// Sends `data` to rank `dest` in standard mode (`MPI_Send`). Returns when `data` may be changed; if the message is sent by rendezvous,
+    /// its receive has then started. `None` as `dest` is [`PROC_NULL`](crate::PROC_NULL).
     ///
     /// ```
     /// # fn f(world: &mpi_over_am::Communicator) -> mpi_over_am::Result<()> {
@@ -92,7 +92,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         detach(&mut self.state()?, owner)
     }
 
-    /// The owner of this communicator's own buffer, for [`Environment::attach_buffer_for`](crate::Environment::attach_buffer_for) and
+    /// This communicator as the owner of a buffer, for [`Environment::attach_buffer_for`](crate::Environment::attach_buffer_for) and
     /// similar calls.
     ///
     /// # Errors

@@ -46,8 +46,8 @@ pub(crate) fn send_data<F: Fabric, L: LockPolicy>(
     }
 }
 
-/// Like [`send`], for bytes that are lent for this call: their memory may be reused when the call returns. A send that has to wait gives up
-/// its turn meanwhile.
+/// Like [`send`], for bytes that are lent for this call: their memory may be reused when the call returns. If other threads or collectives
+/// must proceed meanwhile, a send that waits gives up its turn.
 ///
 /// # Errors
 /// Those of [`send`].
@@ -64,7 +64,8 @@ pub(crate) fn send_bytes<F: Fabric, L: LockPolicy>(
     send(state, mode, route, Borrowed(bytes)).map(|_| ())
 }
 
-/// Whether other threads, or collectives under way, must proceed while the send waits. am-core's own wait would block them.
+/// Whether the send needs a request: other threads or collectives must proceed while it waits, which am-core's own wait would prevent; or
+/// the mode is synchronous, in which the acknowledgement ends a request.
 #[inline(always)]
 fn gives_turn_up<F: Fabric, L: LockPolicy>(state: &Turn<'_, F, L>, mode: Mode) -> bool {
     L::takes_turns() || mode == Mode::Synchronous || !state.schedules.is_empty()

@@ -1,9 +1,10 @@
-//! Checks that all tasks of a communicator are about to carry out the same collective (the setting `check_collectives`).
+//! Checks that all tasks of a communicator (of each group of an inter-communicator) are about to carry out the same collective, if the
+//! setting `check_collectives` asks for it.
 //!
 //! The tasks describe to each other what they are about to do, in an exchange that is the same for every collective, and compare the
-//! descriptions. All tasks compare the same table, so either all continue or all return the same error. Properties that may differ in a
-//! correct program are not compared: lengths, in calls where each rank has its own; types with the same basic elements; bytes with any
-//! type.
+//! descriptions. All tasks compare the same table, so either all continue or all return the same error. Differences that a correct program
+//! may have are allowed: in the lengths, in calls where each rank has its own; between types with the same basic elements; between bytes
+//! and any type.
 //!
 //! The exchange makes every collective wait for all tasks. Correct programs allow for this: any collective may synchronize its tasks (MPI
 //! 5.0 section 6.14).
@@ -30,7 +31,7 @@ struct Entry {
     operator: u64,
     /// The number of bytes, if it must be the same at all tasks.
     bytes: u64,
-    /// The number of the elements' basic type, if all have the same basic type.
+    /// The number of the elements' basic type, if all elements have the same basic type.
     basic: u64,
 }
 

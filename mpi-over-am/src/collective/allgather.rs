@@ -2,7 +2,8 @@
 //!
 //! Each task sends its block directly to every other task: in shared memory all tasks are equally near, so a ring would only add waits.
 //! Many tasks with short blocks of the same length use rounds: in each round a task doubles its number of blocks (Bruck et al. 1997). If
-//! the result is very short, rank 0 collects it and broadcasts it along a flat tree: a task then waits once instead of once in each round.
+//! the result for many tasks is very short, rank 0 collects it and broadcasts it along a flat tree: most tasks then wait once instead of
+//! once in each round.
 
 use super::call::Parts;
 use super::tree::FLAT_BYTES_MAX;

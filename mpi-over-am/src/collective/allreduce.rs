@@ -1,9 +1,10 @@
 //! The allreduce.
 //!
 //! Short vectors of a few tasks: recursive doubling. In each round a task exchanges its partial result with a partner and combines the two;
-//! after log n rounds all tasks have the result. Ranks are combined in order, so this also serves operations that do not commute.
+//! after log n rounds all tasks have the result. Vectors are combined in the order of the ranks, so this also serves operations that do not
+//! commute.
 //!
-//! Short vectors of more tasks: a reduction to rank 0, and a broadcast. Each task waits once instead of log n times.
+//! Short vectors of more tasks: a reduction to rank 0, and a broadcast. Most tasks then wait once instead of log n times.
 //!
 //! Long vectors: each task reduces one chunk, and sends the result to all ([`stages`]). Each element is sent about twice, whatever the
 //! number of tasks. A ring sends as much, but waits for a neighbour in each of its 2n - 2 steps.
@@ -39,8 +40,8 @@ pub(super) fn allreduce(plan: &mut impl Plan, own: Option<&SendData>, into: &Rec
     }
 }
 
-/// Combines by recursive doubling. If the number of ranks is not a power of two, some pairs of the first ranks are folded: the even rank of
-/// a pair sends its vector to the odd rank, and receives the result at the end.
+/// Combines by recursive doubling. If the number of ranks is not a power of two, the first ranks are folded in pairs until a power of two
+/// is left: the even rank of a pair sends its vector to the odd rank, and receives the result at the end.
 fn by_doubling(plan: &mut impl Plan, into: &RecvData) -> Result<()> {
     let (rank, size) = (plan.rank(), plan.size());
     let in_rounds = 1 << size.ilog2();

@@ -1,8 +1,8 @@
 //! The alltoall: each task sends a different block to each task.
 //!
 //! Long blocks are sent directly. Each task begins with the next rank after its own, so that not all tasks send to the same task at once.
-//! Many tasks with short blocks of the same length work in rounds: each round moves half of the blocks by a power of two of ranks (Bruck et
-//! al. 1997). A task then sends log n messages instead of n, over log n connections.
+//! Many tasks with short blocks of the same length work in rounds: in each, a task passes about half of its blocks on to the task 1, 2, 4,
+//! ... ranks after it (Bruck et al. 1997). A task then sends log n messages instead of n - 1, over log n connections.
 
 use super::call::Parts;
 use super::{Plan, exchange, hosts};
@@ -49,7 +49,8 @@ fn in_rounds(plan: &mut impl Plan, part_for: impl Fn(u32) -> SendData, into: &Pa
         if rank < size - distance { rank + distance } else { rank - (size - distance) }
     };
     let block = into.of(rank).packed_len();
-    // Behind the blocks lie copies of those that a round sends, and then those that it receives: at most half of the blocks each.
+    // Behind the blocks lie copies of the blocks that a round sends, then the blocks that it receives: each time at most half of all
+    // blocks.
     let (out, incoming) = (size, size + size / 2);
     let all = u64::from(size + size / 2 * 2) * block;
     let scratch = plan.scratch(all, &Datatype::predefined(Predefined::Byte))?;

@@ -9,7 +9,8 @@ use crate::hosts::Hosts;
 use crate::settings::Selection;
 use mpi_datatype::Datatype;
 
-/// Divides a collective into stages, and makes the plan of each. Each host has a leader: its first rank, or the root.
+/// Divides a collective into stages, and makes the plan of each stage. Each host has a leader: its first rank, or the root if the root is
+/// on that host.
 pub(super) struct Stages<'a> {
     plan: &'a mut dyn Plan,
     hosts: &'a Hosts,
@@ -24,9 +25,9 @@ enum Members {
     All,
     /// The tasks of this task's host, the leader first.
     Near,
-    /// The leaders of all hosts.
+    /// The leader of each host.
     Leaders,
-    /// The last ranks of all hosts.
+    /// The last rank of each host.
     Last,
 }
 
@@ -76,7 +77,7 @@ impl<'a> Stages<'a> {
         self.among(Members::Leaders)
     }
 
-    /// The last ranks of all hosts. Only one of these ranks may call this.
+    /// The last rank of each host. Only such a rank may call this.
     pub(super) fn last(&mut self) -> Among<'_> {
         self.among(Members::Last)
     }

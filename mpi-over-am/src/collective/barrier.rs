@@ -22,7 +22,7 @@ fn in_rounds(plan: &mut impl Plan) -> Result<()> {
     let (out, incoming) = nothing();
     let mut distance = 1;
     while distance < size {
-        // Sends and receives at the same time: if all tasks sent first, they would deadlock where messages are announced.
+        // Sends and receives at the same time: if all tasks sent first, they would deadlock if messages are announced.
         let (next, last) = ((rank + distance) % size, (rank + size - distance) % size);
         plan.across((&out, next), (&incoming, last))?;
         distance *= 2;

@@ -92,7 +92,8 @@ pub struct Neighbours {
 }
 
 impl Neighbours {
-    /// The order in which receives must be posted: messages of one task arrive in the order in which it sends them.
+    /// The indices of `sources`, in the order in which their receives must be posted. If both neighbours in a dimension of a grid are the
+    /// same task, its first message is for the second receive of that dimension.
     pub(super) fn receiving_order(&self) -> impl Iterator<Item = u32> + use<> {
         let is_grid = self.is_grid;
         (0..u32::try_from(self.sources.len()).unwrap_or(u32::MAX))
@@ -448,7 +449,7 @@ fn missing(what: &'static str) -> Error {
     Error::Missing { what }
 }
 
-/// Checks that a task's part for itself is as long as the memory for it.
+/// Checks that a task's part for itself is as long as the memory that receives it.
 fn own_part(call: &'static str, send: Option<&SendData>, recv: &RecvData) -> Result<()> {
     let expected = recv.packed_len();
     match send.map(SendData::packed_len) {
@@ -457,7 +458,7 @@ fn own_part(call: &'static str, send: Option<&SendData>, recv: &RecvData) -> Res
     }
 }
 
-/// Operations that only windows support are not allowed in collectives.
+/// Checks that the operation is defined for the type. `MPI_REPLACE` and `MPI_NO_OP` are only for windows.
 fn check_op(op: &Op, datatype: &Datatype) -> Result<()> {
     match op.as_predefined() {
         Some(op @ (PredefinedOp::Replace | PredefinedOp::NoOp)) => {

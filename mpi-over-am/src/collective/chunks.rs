@@ -6,7 +6,7 @@ use super::Plan;
 use crate::buffer::RecvData;
 use mpi_datatype::Datatype;
 
-/// The elements of each task.
+/// The elements of each task's chunk.
 #[derive(Clone, Debug)]
 pub(super) enum Chunks {
     /// As evenly as possible.
@@ -32,7 +32,7 @@ impl Chunks {
         let (first, count) = match self {
             Self::Even { count, size } => {
                 let (rank, size) = (u64::from(rank), u64::from(*size));
-                // The first chunks have one more element, as long as there is a remainder.
+                // The first `rest` chunks have one more element.
                 let (part, rest) = (count / size, count % size);
                 (rank * part + rank.min(rest), part + u64::from(rank < rest))
             }
@@ -45,7 +45,7 @@ impl Chunks {
         (first.cast_signed(), count)
     }
 
-    /// The parts of a vector for consecutive tasks.
+    /// The chunks of consecutive tasks, as one part of the vector. `ranks` must not be empty.
     pub(super) fn part(&self, vector: &RecvData, ranks: Range<u32>) -> RecvData {
         let ((first, _), (last, count)) = (self.of(ranks.start), self.of(ranks.end - 1));
         vector.part(first, last.abs_diff(first) + count)

@@ -21,7 +21,7 @@ use crate::request_id::RequestId;
 use crate::settings::Selection;
 use mpi_datatype::Datatype;
 
-/// Maximum bytes of scratch memory kept for the next reduction: new memory costs more than the reduction itself.
+/// Maximum bytes of scratch memory kept for a later collective: new memory can cost more than a whole reduction.
 const SPARE_BYTES_MAX: usize = 4 << 20;
 
 /// The tag of all messages of blocking collectives. One tag is enough: messages between two tasks do not overtake each other, all tasks
@@ -44,8 +44,8 @@ impl<'a, F: Fabric, L: LockPolicy> Direct<'a, F, L> {
         Ok(Self { communicator, op, selection, pending, scratch })
     }
 
-    /// Combines elements directly in the packets in which they arrive, in this task's receive area. Returns the number of combined
-    /// elements, which may be fewer than all.
+    /// Combines elements directly from the packets in this task's receive area, before they are copied anywhere. Returns the number of
+    /// combined elements, which may be fewer than all.
     fn combined_in_line(&mut self, buffer: &RecvData, from: u32, others: Others<'_>) -> Result<u64> {
         let operand = match (others, buffer.as_buffer()) {
             (Others::Earlier(own), Some(buffer)) => own.as_bytes().map(|own| Operand::Earlier(own, buffer)),
@@ -84,7 +84,7 @@ impl<'a, F: Fabric, L: LockPolicy> Direct<'a, F, L> {
         check_len(status, expected)
     }
 
-    /// Ends the operations that are under way after a failure.
+    /// After a failure, ends the operations that are still under way.
     #[cold]
     #[inline(never)]
     fn abandon(&mut self) {

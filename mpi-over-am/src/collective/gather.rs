@@ -1,4 +1,5 @@
-//! Gather and scatter: the root exchanges a message with each task. It posts all of its receives first, so that no task waits for another.
+//! Gather and scatter: the root exchanges a message with each task. In a gather, the root posts all receives before it waits, so no task
+//! waits for another.
 
 use super::call::Parts;
 use super::{Plan, hosts};
@@ -26,7 +27,7 @@ pub(super) fn gather(
     for from in others {
         plan.receive(&into.of(from), from)?;
     }
-    // With two tasks, the root needs no request.
+    // The last receive is a blocking one, so with two tasks the root needs no request.
     if let Some(last) = last {
         plan.pull(&into.of(last), last)?;
     }

@@ -75,7 +75,8 @@ impl Collective {
         communicator.carry_out(self, self.op().map(|op| op as &dyn Combine))
     }
 
-    /// Starts the collective (`MPI_Ibarrier` and the like). The promise about the memory must hold until the request is complete.
+    /// Starts the collective (`MPI_Ibarrier` and the like). What was promised about the memory of its [`SendData`] and [`RecvData`] must
+    /// hold until the request is complete.
     ///
     /// # Errors
     /// Those of [`run`](Self::run); no request exists then.
@@ -84,7 +85,8 @@ impl Collective {
     }
 
     /// Makes the collective persistent (`MPI_Barrier_init` and the like), to be [started](Communicator::start). All tasks must make these
-    /// calls in the same order; they may start the requests in any order. The promise about the memory must hold for every start.
+    /// calls in the same order; they may start the requests in any order. What was promised about the memory of the [`SendData`] and
+    /// [`RecvData`] must hold for every start.
     ///
     /// # Errors
     /// Those of [`run`](Self::run).
@@ -95,7 +97,7 @@ impl Collective {
 }
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// Starts a collective in a scope (0: none).
+    /// Starts a collective. `scope` is the number of the scope that its request belongs to; 0: none.
     fn start_collective(&self, collective: &Collective, series: Series, scope: u32) -> Result<RequestId> {
         let schedule = Arc::new(self.record(collective, series)?);
         Ok(start_schedule(&mut *self.state()?, schedule, scope))

@@ -1,4 +1,5 @@
-//! Blocking collectives on the communicator's [board](crate::board): each task writes its data, waits until all have arrived, and reads.
+//! Blocking collectives on the communicator's [board](crate::board): each task writes its data, waits until all tasks have arrived, and
+//! reads the result.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -25,7 +26,7 @@ use crate::status::Status;
 const REDUCED_BYTES_MAX: u64 = 32 << 10;
 /// Number of looks at the board, each with a yield of the processor, before a task may sleep.
 const LOOKS_AWAKE: u32 = 40;
-/// Rank 0's word for the method of a new board; 0 if there is none.
+/// Rank 0's word for the method of a new board; 0 if there is no board.
 const COUNTER: u64 = 1;
 const LINES: u64 = 2;
 
@@ -62,7 +63,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
                     step.replace(&mut self.state()?.context, &reduced)
                 })?;
                 if step.has_failed(&mut self.state()?.context)? {
-                    // The vectors are still there, and this task finds the same error.
+                    // The vectors are still on the board. This task combines them itself, and so gets the same error.
                     let reduced = self.reduced_on_board(step, recv, plan)?;
                     plan.copy(&reduced, recv)?;
                 } else {
@@ -189,7 +190,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     fn wait_for_all(&self, step: Step) -> Result<()> {
         let has_ended = || step.has_ended(&mut self.state()?.context, false);
         if !has_ended()? {
-            // Usually the step ends while the other tasks run. A look at all rings before would only displace lines from the caches.
+            // Usually the step ends while the other tasks run, so this task lets them run first. A look at all rings before that would only
+            // displace lines from the caches.
             std::thread::yield_now();
         }
         let mut looks = 1;
@@ -218,7 +220,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         }
         match self.failed_task(context) {
             None => Ok(false),
-            // The failed task may have arrived before its failure.
+            // The failed task may have arrived before its failure, and the step may have ended.
             Some(failure) => match step.has_ended(context, false)? {
                 true => Ok(true),
                 false => Err(Error::Core(failure)),

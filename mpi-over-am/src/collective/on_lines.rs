@@ -4,7 +4,7 @@
 //! for credits, or copies its data to the ring of each peer. Data longer than a task's area on the board take several steps; as the board
 //! has several slots, a root writes a piece while the other tasks read earlier pieces. Reductions and long alltoalls were slower this way
 //! than by messages (ARCHITECTURE.md), and so were gathers to a root that changes with each call: with messages, the tasks that are not the
-//! root send and go on. So a gather to another root than the last one uses messages.
+//! root send and go on. So a gather uses messages if its root is not that of the last gather.
 
 use am_core::Context;
 use am_core::fabric::Fabric;
@@ -119,7 +119,7 @@ impl<F: Fabric, L: LockPolicy> OnLines<'_, '_, F, L> {
         Lines::area_bytes(self.size()) as u64
     }
 
-    /// All ranks, beginning after this one, so that the tasks do not all read the same area at a time.
+    /// All ranks, beginning after this one, so that the tasks do not all read the same area at the same time.
     fn ranks(&self) -> impl Iterator<Item = u32> + use<F, L> {
         let (rank, size) = (self.rank(), self.size());
         (1..=size).map(move |distance| (rank + distance) % size)
@@ -149,8 +149,8 @@ impl<F: Fabric, L: LockPolicy> OnLines<'_, '_, F, L> {
         }
     }
 
-    /// Copies each task's part to the tasks that have `into`: all tasks, or only a root. `is_only_root` means that this task is that root,
-    /// so no task reads its part from the board.
+    /// Copies each task's part to the tasks that have `into`: all tasks, or only a root. `is_only_root`: only a root has `into`, and this
+    /// task is the root, so no task reads its part from the board.
     fn collect(
         &mut self,
         own: Option<&SendData>,
@@ -291,7 +291,7 @@ impl<F: Fabric, L: LockPolicy> OnLines<'_, '_, F, L> {
         Ok(packed.as_send())
     }
 
-    /// Memory for the packed bytes of `data`, and the bytes in it if `is_filled`. `None` if the data are contiguous.
+    /// Memory for the packed bytes of `data`, which are copied there if `is_filled`. `None` if the data are contiguous.
     fn packed_apart(&mut self, data: &RecvData, is_filled: bool) -> Result<Option<RecvData>> {
         if as_bytes(data).is_some() {
             return Ok(None);
@@ -304,7 +304,7 @@ impl<F: Fabric, L: LockPolicy> OnLines<'_, '_, F, L> {
     }
 }
 
-/// The bytes of `data`: contiguous, or else packed elsewhere.
+/// The bytes of `data`: in `apart` if it is given, otherwise in `data` itself, which must then be contiguous.
 fn as_packed(data: &RecvData, apart: Option<&RecvData>) -> RecvData {
     apart.cloned().or_else(|| as_bytes(data)).unwrap_or_else(|| data.clone())
 }

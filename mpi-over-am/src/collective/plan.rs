@@ -69,7 +69,7 @@ pub(super) trait Plan {
     /// Copies elements. `from` and `to` must not overlap.
     fn copy(&mut self, from: &SendData, to: &RecvData) -> Result<()>;
 
-    /// Calls `look` with `bytes`, which must be contiguous, when everything that was started is complete.
+    /// Calls `look` with `bytes`, which must be contiguous. Everything that was started before must be complete.
     fn examine(&mut self, bytes: &SendData, look: fn(&[u8]) -> Result<()>) -> Result<()>;
 
     /// Allocates memory for elements. The collective owns the memory until its end.

@@ -1,4 +1,4 @@
-//! A collective with its arguments, and the three ways to carry it out.
+//! A collective with its arguments, and the ways to carry it out.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ use crate::request::{OwnedRequest, Persistent, Request, Scope};
 
 /// A collective with its arguments, not started yet. Made by the functions of [`collective`](super).
 ///
-/// `B` is a buffer for data and result, or `()` if slices are borrowed for both; `O` is the operator.
+/// `B` is a buffer for data and result, or `()` if slices are borrowed for both; `O` is the operator; `M` makes the [`Collective`].
 #[must_use = "a collective is carried out by `run`, `start` or `keep`"]
 pub struct Prepared<B, O, M> {
     buffer: B,
@@ -278,7 +278,7 @@ impl<B: sealed::Lent, O: KeptOperator, M: Make<B>> Prepared<B, O, M> {
         self.start_of(Series::Started, scope)
     }
 
-    /// Like [`start`](Self::start), as one of a series of collectives.
+    /// Like [`start`](Self::start), for a collective of the given series.
     pub(super) fn start_of<'scope, F: Fabric, L: LockPolicy>(
         mut self,
         series: Series,

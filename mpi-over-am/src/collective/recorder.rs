@@ -16,7 +16,7 @@ use crate::request_table::{Schedule, Step};
 use crate::settings::Selection;
 use mpi_datatype::Datatype;
 
-/// The series of a schedule: all tasks must make the collectives of a series in the same order.
+/// The series of a recorded collective. Both series are numbered together: all tasks must make them in the same order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Series {
     /// Non-blocking collectives (`MPI_Ibarrier` and the like).

@@ -1,7 +1,7 @@
 //! The reduce-scatter.
 //!
-//! Each task sends each other task its part of that task's chunk, and combines the received parts in the order of the ranks. This takes one
-//! step, and keeps the order for operations that do not commute.
+//! Each task sends each other task its part of that task's chunk, and combines the parts of its own chunk: in the order of the ranks, if
+//! the operation does not commute.
 
 use super::chunks::Chunks;
 use super::plan::Others;
@@ -112,7 +112,7 @@ impl<'a> Incoming<'a> {
         }
     }
 
-    /// Combines the parts, which have all arrived, in the chunk.
+    /// Combines the parts, which must all have arrived, in the chunk.
     pub(super) fn combine(&self, plan: &mut impl Plan) -> Result<()> {
         let &Self { own, chunk, rank, in_chunk, .. } = self;
         let size = plan.size();

@@ -20,7 +20,7 @@ pub(super) fn inclusive(plan: &mut impl Plan, own: Option<&SendData>, into: &Rec
     rounds(plan, &into.clone(), &earlier, |_, _| Ok(()))
 }
 
-/// Combines the vectors of the ranks before this one into `into`, which is unchanged at rank 0.
+/// Combines the vectors of the ranks before this one into `into`, which is unchanged at rank 0. `own`: as in [`inclusive`].
 pub(super) fn exclusive(plan: &mut impl Plan, own: Option<&SendData>, into: &RecvData) -> Result<()> {
     if let Some(hosts) = plan.hosts().filter(|hosts| hosts.are_in_order()) {
         return hosts::exclusive_scan(plan, &hosts, own, into);

@@ -241,7 +241,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let mut state =
             self.state_for_short(len, other, |selection| selection.allreduce_doubling_bytes_max)?;
         let route = self.route(Space::Collective, other, TAG).ok()?;
-        // Not a blocking send: if the message cannot be sent now, it would wait for the other task, which may wait in the same way.
+        // Not a blocking send: that would wait until the other task makes progress, and the other task may wait in the same way.
         let is_sent = with_slice(out, |bytes| {
             protocol::try_send_line(&mut state, &route, bytes)
                 || protocol::try_send(&mut state, &route, bytes)
@@ -261,8 +261,9 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         (0..self.size()).filter(move |&rank| rank != root)
     }
 
-    /// The state for a collective of `len` bytes per task, if it can take this fast path: calls are made by one thread only, no schedule is
-    /// under way that would have to continue while this collective waits, and no tool observes or checks collectives.
+    /// The state for a collective of `len` bytes per task, if it can take this fast path: the communicator [is plain](Self::is_plain), only
+    /// one thread makes calls, no schedule is under way that would have to continue while this collective waits, no tool observes the
+    /// collective, and nothing checks it.
     #[inline(always)]
     fn state_for_short(
         &self,

@@ -1,10 +1,10 @@
 //! Long reductions, in stages.
 //!
-//! The vector is cut into pieces, and each piece into one chunk for each task. From every task, a task gets its own chunk of that task's
-//! vector. It combines these chunks in the order of the ranks, and sends the result to the tasks that need it. Several pieces are under way
-//! at once: a task sends the chunks of a later piece, then combines its own chunk of the current piece, and then receives the results of an
-//! earlier piece. So the two tasks of a pair copy at the same time. A chunk is a message of a few packets: its receiver combines one packet
-//! while the sender writes the next.
+//! The vector is cut into pieces, and each piece into one chunk for each task. A task receives its own chunk of every other task's vector,
+//! combines these chunks with its own (in the order of the ranks, if the operation does not commute), and sends the result to the tasks
+//! that need it. Several pieces are under way at once: a task sends the chunks of a later piece, then combines its own chunk of the current
+//! piece, and then receives the results of an earlier piece. So the two tasks of a pair copy at the same time. A chunk is a message of a
+//! few packets: its receiver combines one packet while the sender writes the next.
 
 use super::chunks::{Chunks, elements_of_piece};
 use super::reduce_scatter::{Incoming, slots};
@@ -12,9 +12,9 @@ use super::{Plan, partners, receive_all};
 use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
 
-/// Number of pieces by which a task sends its chunks ahead of combining, and combines ahead of receiving results. It is small enough that
-/// the chunks under way never run out of credits. Used for more than two tasks if all get the result. If one task gets the result, nothing
-/// is done ahead: each other task combines all its chunks in the same memory, so it must send a chunk before it combines the next one.
+/// Number of pieces by which a task sends its chunks ahead of combining, and combines ahead of receiving results. It is so small that there
+/// are always credits for the chunks under way. Used for more than two tasks if all get the result. If one task gets the result, nothing is
+/// done ahead: each other task combines all its chunks in the same memory, so it must send a chunk before it combines the next one.
 const PIECES_AHEAD: u64 = 4;
 /// The same for two tasks, whose chunks are longer.
 const PIECES_AHEAD_OF_TWO: u64 = 1;

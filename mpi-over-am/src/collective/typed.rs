@@ -33,7 +33,7 @@ pub(crate) fn element_type<T: 'static>() -> Result<Datatype> {
     })
 }
 
-/// The parts of a slice, one for each rank: lengths and positions.
+/// The lengths and positions of the parts of a slice, one part for each rank or neighbour.
 #[derive(Clone, Copy, Debug)]
 pub struct Placement<'a> {
     /// Number of elements of each part.

@@ -73,7 +73,7 @@ impl Arrivals {
         number
     }
 
-    /// The message of `task` with pieces still to come.
+    /// The number of the message of `task` with pieces still to come.
     fn from(&self, task: u32) -> Option<u32> {
         self.under_way.iter().find(|&&(sender, _)| sender == task).map(|&(_, number)| number)
     }
@@ -127,7 +127,7 @@ impl MpiHandlers {
     }
 
     /// The envelope and the length of a message of `task`, from the user header and the number of bytes of the message's first piece.
-    /// `None`: no first piece has this header and this number of bytes.
+    /// `None`: no first piece has this header and this number of bytes, or an earlier message of `task` is still incomplete.
     pub(crate) fn first_of_pieces(&self, task: u32, uhdr: &[u8], bytes: usize) -> Option<(Envelope, usize)> {
         let (envelope, len) = self.envelope_and_word(uhdr)?;
         let len = len as usize;
@@ -154,7 +154,7 @@ impl MpiHandlers {
         Some(number)
     }
 
-    /// Adds a message whose first bytes have been received in line to the early messages. The caller must then post the receive that takes
+    /// Makes an early message of a message whose first bytes have been received in line. The caller must then post the receive that takes
     /// the message.
     pub(crate) fn begin_in_place(&mut self, task: u32, envelope: Envelope, len: usize, received: usize) {
         let number = self.arrivals.insert(Arrival { task, len, received, placed: 0, to: To::InPlace });
@@ -184,7 +184,7 @@ impl MpiHandlers {
         true
     }
 
-    /// Ends the receive of a message that has all pieces.
+    /// Completes the receive of a message, if there is one and all pieces have arrived.
     fn end_if_received(&mut self, number: u32) {
         let &Arrival { len, received, placed, ref to, .. } = &self.arrivals.slots[number as usize];
         if let &To::Receive(request, _) = to
@@ -211,13 +211,13 @@ impl MpiHandlers {
                 self.arrivals.remove(number);
                 return self.requests.end(request, Some(Error::Core(*why)));
             }
-            // A message is given to one receive.
+            // A message is given to only one receive.
             To::Receive(..) => {}
         }
         self.end_if_received(number);
     }
 
-    /// The sender of a message is gone: no more pieces come.
+    /// Ends the message in pieces that `task`, which is gone, has not completed. The message's receive gets the error.
     pub(super) fn end_arrivals_from(&mut self, task: TaskId, why: &dyn Fn() -> am_core::error::Error) {
         let Some(number) = self.arrivals.from(task.0) else { return };
         self.arrivals.end(number);

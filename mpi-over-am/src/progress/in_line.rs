@@ -15,8 +15,8 @@ use crate::request_id::RequestId;
 use crate::state::State;
 use crate::status::Status;
 
-/// Maximum rounds of progress in which [`receive_packets`] waits for a message. Each looks at the ring for up to 2 us if each task has a
-/// core; otherwise a round ends at once.
+/// Maximum rounds of progress in which [`receive_packets`] waits for a message. A round looks at the ring for up to 2 us if each task has a
+/// core; otherwise it ends at once.
 const ROUNDS_MAX: u32 = 8;
 
 /// Receives the next message of `source` in line, if it matches `pattern` and fits into `buffer`. `None`: nothing has happened, and the
@@ -149,8 +149,8 @@ fn take_packets<F: Fabric>(
 }
 
 impl<F: Fabric> State<F> {
-    /// Takes messages of `source` in line, as their header handler would, until the operation, a posted receive, is over or no further
-    /// message comes in time. Returns whether the operation is over; if not, the caller waits for it.
+    /// Takes messages of `source` in line, as their header handler would, until the posted receive `request` is over, or no further message
+    /// comes in time. Returns whether the receive is over; if not, the caller must wait for it.
     ///
     /// # Errors
     /// An error while making progress.
@@ -202,7 +202,8 @@ impl<F: Fabric> State<F> {
         Some((taken, len))
     }
 
-    /// The task that a posted receive waits for, if messages of that task may be taken in line. `None` for any other operation.
+    /// The task that a posted receive waits for, if messages of that task may be taken in line. `None` also for a receive from any source,
+    /// and for any other operation.
     #[inline(always)]
     pub(crate) fn source_in_line(&mut self, request: RequestId) -> Option<Peer> {
         let handlers = self.context.handlers_mut();

@@ -18,7 +18,7 @@ pub(crate) use in_line::{receive_in_line, receive_packets, receive_pieces};
 pub(crate) use parts::{abandon, has_arrived, release, start_parts};
 pub(crate) use schedules::{check_len, drive_schedules, start_schedule, start_schedule_as};
 
-/// Number of waits and tests without an open operation until one of them makes progress, so that a program that only sends and waits still
+/// Number of waits and tests with nothing to wait for until one of them makes progress, so that a program that only sends and waits still
 /// serves other tasks.
 const WAITS_WITHOUT_PROGRESS_MAX: u32 = 64;
 /// Maximum rounds of progress in a call that handles all arrivals, because peers may send without end.
@@ -59,7 +59,7 @@ impl<F: Fabric> State<F> {
         done(self)
     }
 
-    /// For waits and tests without an open operation: makes progress in some of its calls, not in all.
+    /// For waits and tests with nothing to wait for: makes progress in one of [`WAITS_WITHOUT_PROGRESS_MAX`] calls.
     ///
     /// # Errors
     /// An error while making progress.
@@ -68,7 +68,7 @@ impl<F: Fabric> State<F> {
         if self.may_skip_progress() { Ok(()) } else { self.progress_at_last() }
     }
 
-    /// Counts a wait or a test without an open operation; returns whether it may return without progress. If not, the caller must call
+    /// Counts a wait or a test with nothing to wait for; returns whether it may return without progress. If not, the caller must call
     /// [`waited_for_nothing`](Self::waited_for_nothing).
     #[inline(always)]
     pub(crate) fn may_skip_progress(&mut self) -> bool {
@@ -131,7 +131,8 @@ impl<F: Fabric> State<F> {
         }
     }
 
-    /// Makes progress until the blocking receive is complete; returns its error, if any. Only for policies whose threads take no turns.
+    /// Makes progress until the blocking receive is complete; returns the error of making progress, if there is one. Only for policies
+    /// whose threads take no turns.
     #[inline(never)]
     pub(crate) fn wait_receive_over(&mut self) -> Option<Box<Error>> {
         self.wait_for(is_receive_over).err().map(Box::new)

@@ -5,7 +5,7 @@
 //! | standard | eager, within the budget of early arrivals | in pieces up to 256 KiB, if all can be sent at once; otherwise rendezvous |
 //! | buffered | eager, within the budget | rendezvous |
 //! | ready | eager | eager; data too long for a packet are fetched by the receiver |
-//! | synchronous | eager, acknowledged when matched; or rendezvous, by a setting | rendezvous |
+//! | synchronous | eager, acknowledged when matched, or rendezvous: a setting decides | rendezvous |
 //!
 //! Messages to one receiver are matched in the order of the calls, whichever protocol carries them: header handlers match, and they run in
 //! the order in which the messages were passed to am-core.

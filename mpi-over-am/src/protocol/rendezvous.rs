@@ -3,8 +3,8 @@
 //!
 //! The paper uses two active messages; this library uses one announced message of am-core. The request to send is the announcement. The
 //! acknowledgement is the destination that the message's header handler (or, later, the receive) returns. The receiver fetches the data; if
-//! it cannot, it asks the sender to send them. The origin's operation ends when the data have been transferred, and therefore after the
-//! receive has started, as the synchronous mode requires (MPI 5.0 section 3.4).
+//! it cannot, it asks the sender to send them. The send ends when the data have been transferred, and therefore after the receive has
+//! started, as the synchronous mode requires (MPI 5.0 section 3.4).
 
 use am_core::AmOptions;
 use am_core::error::Outcome;
