@@ -1,7 +1,6 @@
 //! The accounts of a VI with standing receives: packets that this side may send (credits), and slots reserved for answers.
 //!
-//! All numbers that allow a post are 0 unless the VI may send, so a post compares one number, which covers state, reliability level and
-//! credit.
+//! The credits are 0 unless the VI may send, so a post that finds a credit need not check the VI's state and reliability level.
 //!
 //! With standing receives, the ring of a VI has three kinds of slots in one direction: `credits` for packets that the peer may send at any
 //! time, `answers` for answers to requests of this side (reserved when the request is sent), and [`CREDIT_RETURNS`] for packets that only
@@ -11,7 +10,7 @@
 //! return is sent only when half of the credits, or half of the answer slots, are owed, and the peer can use that half again only when it
 //! has read the return. So at most two returns of one kind are unread.
 //!
-//! The immediate word of such a VI carries the accounts. They are cumulative, so a word may say again what an earlier one has said:
+//! The immediate word of such a VI carries the accounts. They are cumulative, so a word that is lost or comes twice changes nothing:
 //!
 //! ```text
 //! bits 0..16   label: the user's
@@ -22,16 +21,16 @@
 
 #![expect(clippy::cast_possible_truncation, reason = "the fields of the immediate word are cut out of it")]
 
-/// Maximum difference of two counts of consumed packets in immediate words, and so of packets in flight.
+/// Maximum number of packets in flight: two counts of consumed packets in immediate words differ by at most this number.
 const CREDITS_MAX: u32 = 255;
-/// Maximum difference of two counts of requests without an answer, and so of reserved slots.
+/// Maximum number of reserved slots: two counts of requests without an answer differ by at most this number.
 const ANSWERS_MAX: u32 = 63;
 
 const CREDITS_SHIFT: u32 = 24;
 const ANSWERS_SHIFT: u32 = 18;
 const ANSWERS_FIELD: u32 = ANSWERS_MAX << ANSWERS_SHIFT;
 const CLASS_SHIFT: u32 = 16;
-/// The class of a word without a packet.
+/// The class bits of an entry that only returns credits.
 const CREDITS_ONLY: u32 = 3 << CLASS_SHIFT;
 
 /// The slot of the peer's ring that a post takes.
@@ -65,7 +64,7 @@ impl Immediate {
         self.0 as u16
     }
 
-    /// The class; `None` for credits only.
+    /// The class of the packet; `None` if the entry only returns credits.
     #[inline(always)]
     #[must_use]
     pub fn class(self) -> Option<Class> {
@@ -84,19 +83,19 @@ impl Immediate {
         self.0 & ((1 << ANSWERS_SHIFT) - 1) == Class::OneWay.bits() | u32::from(label)
     }
 
-    /// Number of packets that its sender had consumed (wraps).
+    /// Number of packets that the sender of this word had consumed (wraps).
     #[inline(always)]
     fn consumed(self) -> u8 {
         (self.0 >> CREDITS_SHIFT) as u8
     }
 
-    /// Number of packets that its sender has consumed since `earlier`.
+    /// Number of packets that the sender had consumed since the word `earlier`.
     #[inline(always)]
     fn consumed_since(self, earlier: Self) -> u32 {
         u32::from(self.consumed().wrapping_sub(earlier.consumed()))
     }
 
-    /// Number of requests that its sender has consumed since `earlier` without an answer.
+    /// Number of requests that the sender had consumed without an answer since the word `earlier`.
     #[inline(always)]
     fn unanswered_since(self, earlier: Self) -> u32 {
         self.0.wrapping_sub(earlier.0) >> ANSWERS_SHIFT & ANSWERS_MAX
@@ -149,14 +148,14 @@ pub(crate) struct Credits {
     answer_slots: u32,
     /// Consumed requests of the peer that may still be answered.
     may_answer: u32,
-    /// Packets of the peer consumed, and requests that will not be answered, since the beginning, in the form of the immediate word.
+    /// Number of the peer's packets consumed so far, and number of its requests that will not be answered, as in the immediate word.
     accounts: Immediate,
     /// `accounts`, as last sent to the peer.
     told: Immediate,
-    /// The peer's accounts, as last received. A claim.
+    /// The peer's accounts, as last received. Not trusted.
     peers: Immediate,
-    /// Maxima of the packets, and of the requests, of which the peer has not been told. As soon as one is reached, the accounts are sent
-    /// without waiting for a packet that can carry them.
+    /// Maximum number of consumed packets, and of requests that will not be answered, of which the peer has not been told. When one of
+    /// them is reached, the accounts are sent in a packet of their own.
     credits_owed_max: u32,
     answers_owed_max: u32,
     /// Maxima of `credits` and `answer_slots`; 0 unless the VI may send.
@@ -195,7 +194,8 @@ impl Credits {
         (self.credits, self.answer_slots) = (self.most.credits, self.most.answers);
     }
 
-    /// Stops posts: the VI may not send. Due answers are still posted: they have slots, and a peer that is gone reads nothing.
+    /// Stops posts of one-way packets and requests: the VI may not send. Answers that are due may still be posted: they have slots, and a
+    /// peer that is gone reads nothing.
     pub(super) fn stop(&mut self) {
         self.most = CreditPlan { credits: 0, answers: 0 };
         (self.credits, self.answer_slots) = (0, 0);
@@ -221,8 +221,8 @@ impl Credits {
         packets <= self.credits
     }
 
-    /// The immediate word of the next packet, which contains the accounts. After the packet is posted, [`sent`](Self::sent) must be called,
-    /// which records that the peer knows these accounts.
+    /// The immediate word of the next packet, which contains the accounts. After the packet has been posted, [`sent`](Self::sent) must be
+    /// called: it records that the peer gets these accounts.
     #[inline(always)]
     pub(super) fn immediate(&self, class: Class, label: u32) -> u32 {
         label | class.bits() | self.accounts.0
@@ -259,7 +259,7 @@ impl Credits {
         self.peers = accounts;
     }
 
-    /// Counts a consumed packet of the peer. Returns whether enough credits are owed for a packet of their own.
+    /// Counts a consumed packet of the peer. Returns whether the peer is owed enough credits to be sent a packet that only returns credits.
     #[inline(always)]
     #[must_use = "the peer may be waiting for credits"]
     pub(super) fn consumed(&mut self, class: Class) -> bool {
@@ -273,7 +273,7 @@ impl Credits {
         self.accounts.consumed_since(self.told) >= self.credits_owed_max
     }
 
-    /// Books a request that will not be answered. Returns whether enough slots are owed for a packet of their own.
+    /// Books a request that will not be answered. Returns whether the peer is owed enough slots to be sent a packet that only returns them.
     #[inline(always)]
     #[must_use = "the peer may be waiting for slots"]
     pub(super) fn waive(&mut self) -> bool {
@@ -291,7 +291,7 @@ impl Credits {
         Immediate(self.accounts.0 | CREDITS_ONLY)
     }
 
-    /// Books that the peer was sent all accounts. If they could not be sent, the next word carries them.
+    /// Books that all accounts were sent to the peer.
     pub(super) fn told(&mut self) {
         self.told = self.accounts;
     }
@@ -395,7 +395,7 @@ mod tests {
         }
     }
 
-    /// A peer that ignores its credits while no accounts can be sent to it: its counts do not overflow into each other.
+    /// If a peer ignores its credits while no accounts can be sent to it, the counts do not overflow into each other.
     #[test]
     fn accounts_never_leave_their_fields() {
         let mut credits = open(CreditPlan { credits: CREDITS_MAX, answers: ANSWERS_MAX });

@@ -93,7 +93,7 @@ pub enum VipError {
         peer: NodeAddress,
     },
     /// The two VIs have different reliability levels (`VIP_INVALID_RELIABILITY_LEVEL`).
-    #[error("this VI is {ours:?}, the peer's is {theirs:?}: open both with the same level")]
+    #[error("this VI is {ours:?}, the peer's is {theirs:?}: create both with the same level")]
     InvalidReliabilityLevel {
         /// The level of this side's VI.
         ours: Reliability,
@@ -101,7 +101,9 @@ pub enum VipError {
         theirs: Option<Reliability>,
     },
     /// The two VIs have different maximum transfer sizes (`VIP_INVALID_MTU`).
-    #[error("this VI takes transfers of {ours} bytes, the peer's of {theirs}: open both with the same")]
+    #[error(
+        "this VI takes transfers of up to {ours} bytes, the peer's of up to {theirs}: create both with the same maximum"
+    )]
     InvalidMtu {
         /// The maximum transfer size of this side's VI, in bytes.
         ours: u32,
@@ -109,7 +111,7 @@ pub enum VipError {
         theirs: u32,
     },
     /// The two VIs have different qualities of service (`VIP_INVALID_QOS`).
-    #[error("this VI has quality of service {ours}, the peer's {theirs}: open both with the same")]
+    #[error("this VI has quality of service {ours}, the peer's {theirs}: create both with the same")]
     InvalidQos {
         /// The quality of this side's VI.
         ours: u16,
@@ -118,7 +120,7 @@ pub enum VipError {
     },
     /// No program waits at the requested endpoint (`VIP_NO_MATCH`).
     #[error(
-        "no program waits at this endpoint of task {} (context {}): try again when it does",
+        "no program waits at this endpoint of task {} (context {}): try again when one waits",
         .peer.task, .peer.context
     )]
     NoMatch {

@@ -2,8 +2,8 @@
 //!
 //! A NIC is a device and a table of VIs. A fabric uses a NIC directly: the fabric's VIs have *standing receives*, so that a message costs
 //! one entry and no descriptor. A program written to VIA opens a [`UserAgent`], which adds VIA's interface for programs: descriptors in
-//! work queues, completion queues, protection tags, connections by name. Both send through the same post, which checks the VI's state,
-//! reliability level and credits in one comparison.
+//! work queues, completion queues, protection tags, connections by name. Both send through the same post. It checks only for a credit: a
+//! VI whose state or reliability level does not allow the post has none.
 //!
 //! The interface differs from VIPL's C interface where Rust requires it: descriptors are moved into a queue and returned, so that a posted
 //! descriptor cannot be changed; memory is named by handle and offset, and shared with its registration; handles contain their NIC and a

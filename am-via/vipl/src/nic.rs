@@ -75,7 +75,7 @@ impl<D: Device> Nic<D> {
         self.vis.at(at).map_or_else(Packets::default, Vi::packets)
     }
 
-    /// Breaks the VIs whose peer is gone.
+    /// Breaks the VIs for which `is_lost` returns true, because their peers are gone.
     pub fn lose(&mut self, is_lost: impl Fn(&Vi) -> bool) {
         for vi in self.vis.iter_mut().filter(|vi| is_lost(vi)) {
             vi.set_state(ViState::Error);

@@ -81,7 +81,7 @@ pub struct ViInfo {
 /// A VI: one end of a connection. `W` is the state that its user keeps with it.
 #[derive(Debug)]
 pub struct Vi<W = ()> {
-    /// The allowance for posts: 0 unless the state and the reliability level allow them.
+    /// The accounts that allow posts. Unless the state and the reliability level allow posts, only answers that are due may be posted.
     credits: Credits,
     /// The device's connection, [`NO_LINK`] if there is none. Other VIs of the two NICs may share it.
     pub(super) link: ViNumber,
@@ -181,8 +181,8 @@ impl<W> Vi<W> {
         Some(self.link).filter(|&link| link != NO_LINK)
     }
 
-    /// Posts an entry; returns whether the entry was posted. The only check is one comparison with the allowance, which is 0 unless the VI
-    /// may send. If this returns false, call [`post_slowly`](Self::post_slowly).
+    /// Posts an entry; returns whether the entry was posted. Checks only the accounts: unless the VI may send, they allow only
+    /// answers that are due. If this returns false, call [`post_slowly`](Self::post_slowly).
     #[inline(always)]
     pub fn post<D: Device>(
         &mut self,
@@ -391,8 +391,9 @@ impl<D: Device, F: FnMut(CheckedRange<'_>, Storing) -> Option<usize>> Carry<D> f
     }
 }
 
-/// Posts an entry with a reserved slot: an answer, or returned credits. The entry is accepted at once, except by a device that refuses at
-/// random. Only a peer that uses more than its share can keep its ring full, and only that peer suffers.
+/// Calls `post`, which posts an entry with a reserved slot (an answer, or returned credits), until it does not return [`Posted::Retry`],
+/// but at most 100 times. Only a device that refuses at random refuses such an entry, or a ring that a peer keeps full by using
+/// more than its share; only that peer suffers.
 #[cold]
 #[inline(never)]
 pub fn insist(mut post: impl FnMut() -> Result<Posted, DeviceError>) -> Result<Posted, DeviceError> {

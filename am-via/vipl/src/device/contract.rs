@@ -110,7 +110,7 @@ pub trait Device: std::fmt::Debug {
         Err(DeviceError::System { doing: "opening a shared memory file", source })
     }
 
-    /// Closes the descriptor by which other tasks open a file. Must be called only when all of them have opened the file.
+    /// Closes the descriptor by which other tasks open a file. Must be called only when all tasks that use the file have opened it.
     fn close_shared_file(&mut self, _inode: u64) {}
 
     /// Forgets a file that no registration names any more. The file stays mapped while its mapping is held.
@@ -216,7 +216,7 @@ pub trait Device: std::fmt::Debug {
     /// The cause of a task's death; `None` if the task is not known to be dead.
     fn failure(&self, task: u32) -> Option<String>;
 
-    /// The cause of the death of a task whose memory is gone, as a transfer has noticed. If the launcher has not reported it yet, waits
+    /// The cause of the death of a task whose memory a transfer has found to be gone. If the launcher has not reported the death yet, waits
     /// briefly for the report, which names the cause.
     fn cause_of_death(&self, task: u32) -> Option<String> {
         self.failure(task)

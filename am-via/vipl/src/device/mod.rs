@@ -1,9 +1,8 @@
 //! The emulated NIC below the VI provider: its contract, and two implementations.
 //!
 //! The contract contains only what a network can do: post an entry, write and read registered memory of a peer, poll for completions,
-//! connect, wait. What only shared memory can do (stores into a peer's area, copies by the kernel, atomics on peers' memory) is a
-//! [`Transfer`] that is done when the call returns; a device that cannot do it returns [`Transfer::Unreachable`], and the layer above uses
-//! messages.
+//! connect, wait. Over shared memory, a [`Transfer`] or an atomic operation is done when the call returns; another device may carry it out
+//! later. A device that cannot carry it out returns [`Transfer::Unreachable`], and the layer above uses messages.
 
 pub(crate) mod contract;
 pub mod shm;

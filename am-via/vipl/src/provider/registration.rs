@@ -12,11 +12,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::device::{ClaimFault, Device, DeviceError, HeapBlock, MemAttributes, MemHandle, Posted};
 use am_via_shm::CheckedRange;
 
-/// Number of tags made by this process. All NICs use it: a peer's claim names a task, a registration and a tag, so a tag common to two NICs
-/// would let a VI of one NIC access memory of the other NIC.
+/// Number of tags made by this process. All NICs take the numbers of their tags from this counter: a peer's claim names a task, a
+/// registration and a tag, so a tag common to two NICs would let a VI of one NIC access memory of the other NIC.
 static TAGS_MADE: AtomicU32 = AtomicU32::new(0);
 
-/// A protection tag: only VIs with the same tag can access the memory.
+/// A protection tag: only VIs with the tag of a registration can access its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PTag {
     /// The NIC that made the tag. Other NICs refuse it.

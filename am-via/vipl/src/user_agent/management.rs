@@ -9,7 +9,7 @@ use crate::vi::Reliability;
 /// Properties of a NIC (`VIP_NIC_ATTRIBUTES`), fixed while it is open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NicAttributes {
-    /// The name of the NIC's host in the name service.
+    /// The NIC's name in the name service.
     pub name: String,
     /// The version of the emulated hardware.
     pub hardware_version: u32,

@@ -73,7 +73,7 @@ impl Shm {
         Ok(Transfer::Posted)
     }
 
-    /// Connects to a task on another host that has sent something or whose memory is read, unless it is connected.
+    /// Connects to a task on another host that has sent something or whose memory is to be read, unless there is a connection already.
     pub(super) fn accept_far(&mut self, peer: NodeAddress) -> Result<(), DeviceError> {
         peer.check(self.layout.num_tasks)?;
         let is_known = self.connection_to(peer).is_some() || self.accepted.iter().any(|vi| vi.peer == peer);

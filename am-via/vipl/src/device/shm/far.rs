@@ -308,7 +308,7 @@ impl Far {
     /// Sends and receives as much as possible.
     ///
     /// # Errors
-    /// The network has failed, or has lost a task that is alive.
+    /// The network has failed; or it has lost a task, and the task's failure was not reported within [`REPORTED_WITHIN`].
     pub(super) fn progress(&self) -> Result<Progress, String> {
         let mut state = self.lock();
         if let Some(why) = &state.failed {
@@ -474,8 +474,8 @@ impl Far {
         }
     }
 
-    /// Tells the peers that no line follows, and waits until they have received everything, or until `is_over` reports the end of the job.
-    /// Does nothing in a forked copy, whose message the peers would take for the end of the task.
+    /// Tells the peers that no line follows, and waits until they have received everything, or until `is_over` reports the end of the job,
+    /// but at most for [`LEAVE_WITHIN`]. Does nothing in a forked copy, whose message the peers would take for the end of the task.
     pub(super) fn leave(&self, is_over: impl Fn() -> bool) {
         if fork::is_copy() {
             return;

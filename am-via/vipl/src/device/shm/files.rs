@@ -220,8 +220,8 @@ impl Files {
         let (own_vi, their_vi) = if me == low { (low_vi, high_vi) } else { (high_vi, low_vi) };
         let connection = self.open(peers, me, own_vi, to, their_vi, barrier)?;
         connection.raise_attention();
-        // This barrier is after the store of the attention bit. A closing peer checks its attention after it has set its closed bit, so at
-        // least one of the two sees the other ("context closed").
+        // This barrier is after the store of the attention bit. A closing peer checks its attention after it has set its closed bit. So
+        // this task sees the closed bit, or the peer sees the attention bit ("context closed").
         barrier.before_look();
         if me != to && self.is_closed(peers, to)? {
             return Err(DeviceError::PeerClosed(to));
@@ -299,7 +299,7 @@ impl Files {
     /// Records that a context of this task is open.
     ///
     /// # Errors
-    /// `ContextUsed`: an earlier opening was connected.
+    /// `ContextUsed`: the context had connections when it was open before.
     pub(super) fn set_open(&self, peers: &mut Peers, own: NodeAddress) -> Result<(), DeviceError> {
         let header = self.header(peers, own.task)?;
         let bit = 1 << own.context;
@@ -328,7 +328,8 @@ impl Files {
         within(self.head(peers, task)?.atomics(0), task)
     }
 
-    /// Takes a VI slot at both ends and writes the peer's task and VI into each. For a task's connection to itself, one slot is both ends.
+    /// Takes a VI slot at both ends and writes the peer's task and VI into each. For a NIC's connection to itself, one slot serves both
+    /// ends.
     fn make(
         &self,
         peers: &mut Peers,
@@ -402,7 +403,7 @@ impl Files {
     }
 }
 
-/// The heap file of a task, mapped as far as this process maps heaps.
+/// Maps a task's heap file, up to the length that this process maps of every heap file.
 pub(super) fn open_heap(job: &Job, task: u32) -> Result<Arc<Mapping>, DeviceError> {
     let file = job.heap_file(task).map_err(|error| system("opening a heap file", error))?;
     let bytes = job.heap_bytes_mapped().map_err(|error| system("looking at a heap file", error))?;

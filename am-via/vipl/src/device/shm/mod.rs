@@ -104,7 +104,7 @@ pub struct Shm {
     closing: Vec<(NodeAddress, Instant)>,
     /// The connections to tasks on other hosts, if the job has such tasks.
     far: Option<Far>,
-    /// The outcomes of ended reads, whose memory is on other hosts.
+    /// The outcomes of reads that have ended, of memory on other hosts.
     reads_ended: Vec<(u64, Result<u64, ClaimFault>)>,
     /// Whether a poll with empty rings has more to check: a list of rare events that is not empty, or the network.
     looks_further: bool,
@@ -428,8 +428,8 @@ impl Device for Shm {
                 } else {
                     vi.connection.release();
                 }
-                // Stay with a ring that had an entry, as its next line is probably in the cache already, but only for some entries: a task
-                // that keeps sending to itself would never check its peers.
+                // Stay with a ring that had an entry, as its next line is probably in the cache already, but only for some entries:
+                // otherwise a task that keeps sending to itself would never check its peers.
                 self.entries_taken = self.entries_taken.wrapping_add(1);
                 self.next_polled =
                     at + usize::from(self.entries_taken.is_multiple_of(ENTRIES_BEFORE_MOVING_ON));

@@ -116,7 +116,7 @@ impl Link {
         self.lossy || self.next - self.released < self.ring_lines
     }
 
-    /// Numbers a frame and keeps it until it is acknowledged.
+    /// Makes a frame with the next number. Keeps a reliable frame until it is acknowledged.
     pub(super) fn send(
         &mut self,
         entry: Entry,

@@ -111,7 +111,7 @@ impl WireNetwork {
     }
 }
 
-/// Number of polls in a wait that only yield the processor.
+/// Number of empty polls after which a wait sleeps. Before that, it only yields the processor.
 const YIELD_POLLS: u32 = 20;
 
 /// A NIC on a wire.
@@ -431,7 +431,7 @@ impl Device for Wire {
         false
     }
 
-    /// All tasks are in one process, without a launcher.
+    /// Does nothing: there is no launcher that could read the note.
     fn note_wait(&mut self, _facts: WaitFacts) {}
 
     fn failure(&self, task: u32) -> Option<String> {
@@ -443,7 +443,7 @@ impl Device for Wire {
     }
 
     fn ring(&mut self, to: NodeAddress) -> Result<(), DeviceError> {
-        // An RDMA write or an atomic operation changes the memory of `to` without an event there.
+        // An RDMA write or an atomic operation changes the memory of `to` without an event there, so the NIC may be asleep.
         self.network.lock().nic(to).ring();
         Ok(())
     }

@@ -78,7 +78,7 @@ impl Link {
             peer,
             address,
             end,
-            // The stand-in's ring has no more lines.
+            // The stand-in's ring never has more lines.
             next: Vec::with_capacity(RING_LINES as usize),
             cut: 0,
             keys: Vec::new(),
@@ -266,7 +266,8 @@ impl Link {
         false
     }
 
-    /// Takes lines from the stand-in's ring until one message is full. Returns the number of lines that fit, and their length in bytes.
+    /// Takes lines from the stand-in's ring until they exceed `max` bytes or the ring is empty. Returns the number of lines that fit into
+    /// `max` bytes, and their length in bytes.
     fn gather(&mut self, max: usize) -> (usize, usize) {
         let (mut lines, mut len) = (0, 0);
         loop {
@@ -339,8 +340,8 @@ impl Link {
         })
     }
 
-    /// Marks the peer as lost by the network: posted lines are dropped until the failure of its task is known. A peer that has closed need
-    /// not be reported as failed.
+    /// Marks the peer as lost, and drops its lines from now on. Unless the peer has closed, notes the time: the failure of its task must
+    /// be reported soon after.
     pub(super) fn lose(&mut self) {
         if !self.is_lost && !self.has_closed {
             self.lost_at = Some(Instant::now());

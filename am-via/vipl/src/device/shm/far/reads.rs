@@ -256,7 +256,8 @@ impl Reads {
         self.queue(from, KeyMessage::Grant, words);
     }
 
-    /// Lends memory that the peer `to` will read once. Returns the key, if the network can read memory of peers.
+    /// Lends memory that the peer `to` will read once. Returns the key; `None` if the network cannot read memory of peers, or cannot
+    /// register this memory.
     pub(super) fn lend_once(
         &mut self,
         endpoint: &mut Endpoint,
@@ -273,7 +274,7 @@ impl Reads {
         self.lent.end(endpoint, &mut self.outbox, handle, finished)
     }
 
-    /// Forgets a peer that is gone, and ends its reads.
+    /// Forgets a peer that is gone, and ends the reads of its memory.
     pub(super) fn lose(&mut self, endpoint: &mut Endpoint, peer: usize, address: PeerAddress) {
         endpoint.abandon_reads(address);
         self.end_reads(|read| read.peer == peer, ClaimFault::PeerDead);

@@ -44,7 +44,7 @@ struct Demands {
     is_set: AtomicBool,
     carries: AtomicBool,
     is_over: AtomicBool,
-    /// Whether the thread serves further demands. The thread clears it, while no flag above is set.
+    /// Whether the thread serves further demands. The thread clears this only while `is_set` and `carries` are false.
     runs: Mutex<bool>,
     /// Wakes the thread after one of the flags above was set.
     changed: Event,
@@ -100,7 +100,7 @@ impl NetworkThread {
         self.0.is_set.load(Ordering::Acquire)
     }
 
-    /// Lets the thread carry the waiting messages, until none waits. Returns `None` if the thread has ended.
+    /// Lets the thread carry the waiting messages, until none waits. Returns whether the demand is new; `None` if the thread has ended.
     pub(super) fn carry(&self) -> Option<bool> {
         self.demand(&self.0.carries)
     }
@@ -108,7 +108,7 @@ impl NetworkThread {
     fn demand(&self, what: &AtomicBool) -> Option<bool> {
         let is_new = !what.swap(true, Ordering::AcqRel);
         if is_new {
-            // The thread looks at the flags while it holds this lock, so that it sees this one or has already ended.
+            // Before the thread ends, it checks the flags under this lock: so it sees this flag, or has already ended.
             if !*self.0.runs() {
                 // Relaxed: the thread has ended, and no other thread reads the flag.
                 what.store(false, Ordering::Relaxed);
@@ -119,7 +119,7 @@ impl NetworkThread {
         Some(is_new)
     }
 
-    /// Ends the carrier: when this call returns, the thread uses nothing of the waiting messages. The caller must not hold a lock that
+    /// Ends the carrier: when this call returns, the thread no longer uses the waiting messages. The caller must not hold a lock that
     /// [`Waiting::carry`] takes.
     pub(super) fn end(&self) {
         self.0.end();
@@ -157,8 +157,8 @@ impl Demands {
             let rest = if alarm.is_some() { None } else { Some(rest_max) };
             let (has_changed, is_readable) = self.wait(alarm, if carries { Some(pause) } else { rest });
             if alarm.is_some() {
-                // A task that is awake may have left the alarm set. The alarm rings after the interval, since nothing is carried while it
-                // is set.
+                // A task that is awake may have left the alarm set. Nothing is carried while the alarm is set, so if messages wait, it
+                // rings after the interval.
                 if is_readable || carries && !has_changed {
                     // Cleared before the ring, so that the woken task can set the alarm again. AcqRel: pairs with `demand`.
                     self.is_set.swap(false, Ordering::AcqRel);
@@ -194,7 +194,7 @@ impl Demands {
             None => poll::poll(&[changed], limit),
         };
         let Ok(ready) = ready else {
-            // The call fails for lack of memory. The alarm rings, so that the task polls.
+            // The call failed for lack of memory. The alarm rings, so that the task polls.
             thread::sleep(PAUSE_MAX);
             return (false, true);
         };

@@ -20,7 +20,7 @@ pub(super) struct Lent {
 }
 
 impl Lent {
-    /// These words, with the key.
+    /// `words`, with the key and the length of the memory.
     pub(super) fn words(&self, words: Words) -> Words {
         let RemoteKey { key, base } = self.memory.remote;
         Words { key, base, len: self.len, ..words }
@@ -34,7 +34,7 @@ pub(super) struct Lending {
 }
 
 impl Lending {
-    /// Lends the whole memory of a registration to a peer that has asked for it.
+    /// Lends the whole memory of a registration to the peer `to`.
     pub(super) fn lend(
         &mut self,
         endpoint: &mut Endpoint,
@@ -63,7 +63,8 @@ impl Lending {
         Ok(lent)
     }
 
-    /// Lends memory that the peer `to` will read once. Returns the key, if the network can read memory of peers.
+    /// Lends memory that the peer `to` will read once. Returns the key; `None` if the network cannot read memory of peers, or cannot
+    /// register this memory.
     pub(super) fn lend_once(
         &mut self,
         endpoint: &mut Endpoint,
@@ -125,7 +126,7 @@ impl Lending {
         });
     }
 
-    /// Forgets a peer that is gone: it holds no key.
+    /// Forgets a peer that is gone, and so holds no key.
     pub(super) fn lose(&mut self, peer: usize) {
         self.lent.iter_mut().for_each(|lent| lent.holders.retain(|&holder| holder != peer));
     }

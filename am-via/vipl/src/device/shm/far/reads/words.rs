@@ -20,7 +20,7 @@ pub(in super::super) enum KeyMessage {
     Released,
 }
 
-/// Length of such a message in bytes. Its fields are region, generation, tag, fault, key, address and length.
+/// Length of a [`KeyMessage`] in bytes. Its fields are region, generation, tag, fault, key, address and length.
 pub(in super::super) const KEY_MESSAGE_BYTES: usize = 40;
 
 /// Messages to be sent, with the peers that get them.
