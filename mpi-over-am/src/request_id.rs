@@ -27,8 +27,8 @@ pub(crate) const SLOTS_KEPT: usize = 1 << 16;
 impl RequestId {
     /// The receive of a blocking call. There is at most one at a time, and its slot is never allocated.
     pub(crate) const BLOCKING_RECEIVE: Self = Self(LIVE);
-    /// The request of every send that was complete when the call that started it returned. It has no record, and can be waited for, copied
-    /// and freed any number of times.
+    /// The request of every send that was complete when the call that started it returned. It has no record of its own, and can be waited
+    /// for, copied and freed any number of times.
     pub const ENDED_SEND: Self = Self(LIVE | 2);
     /// The request of every receive from [`PROC_NULL`](crate::PROC_NULL), which is complete at once. See [`ENDED_SEND`](Self::ENDED_SEND).
     pub const RECEIVED_FROM_NOBODY: Self = Self(LIVE | 3);
@@ -85,7 +85,7 @@ impl RequestId {
         Self(u32::from(generation) << SLOT_BITS | slot)
     }
 
-    /// The status of an operation that was complete at once; `None` if the operation has a record.
+    /// The status of an operation that was complete at once; `None` if the operation has a record of its own.
     #[inline(always)]
     pub(crate) const fn ended_status(self) -> Option<Status> {
         match self {

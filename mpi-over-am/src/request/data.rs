@@ -23,7 +23,7 @@ use crate::tag::{self, Tag};
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Starts a send in any mode. Returns [`RequestId::ENDED_SEND`] if the send is complete at once: in buffered mode, to [`PROC_NULL`], or
-    /// if the message is short and there is a credit.
+    /// if the message could be sent at once.
     ///
     /// # Errors
     /// Those of the typed sends.

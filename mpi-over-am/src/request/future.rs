@@ -1,4 +1,4 @@
-//! Requests as futures: an executor that makes MPI progress, and the requests it waits for.
+//! Requests as futures, and an executor that makes MPI progress while it waits for them.
 
 use std::cell::Cell;
 use std::future::Future;

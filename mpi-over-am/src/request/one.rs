@@ -15,7 +15,7 @@ use crate::status::Status;
 use crate::turn::Turn;
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// Waits until the operation is complete.
+    /// Waits until the operation is complete, and returns its status. The request then no longer exists, unless it is persistent.
     ///
     /// # Errors
     /// The operation's error; a request that does not exist; an error while making progress, after which the operation is still under way.
@@ -23,7 +23,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         wait(&mut self.state()?, request)
     }
 
-    /// Makes progress. If the operation is complete, returns its status and frees the request.
+    /// Makes progress. If the operation is complete, does the same as [`wait`](Self::wait).
     ///
     /// # Errors
     /// Those of [`wait`](Self::wait).

@@ -1,9 +1,9 @@
 //! Partitioned communication (MPI 5.0 chapter 4): a message whose parts are marked ready one by one, and arrive one by one.
 //!
-//! Each partition of the sender is a separate message, so that it is in flight while the program still fills others. At initialisation, the
-//! sender sends one message with the program's tag, in the order of its calls. This message has the number and length of the partitions,
-//! and their tags, which belong to a separate message space. The receiver may divide the data differently: a partition of the receiver has
-//! arrived when all overlapping partitions of the sender have.
+//! Each partition of the sender is a separate message, so that it is in flight while the program still fills others. When a partitioned
+//! send is initialised, it sends a description of the partitions, with the program's tag: their number, their length and their tags. All
+//! these messages belong to a message space of their own, where descriptions match the receives in the order of the calls. The receiver may
+//! divide the data differently: a partition of the receiver has arrived when all overlapping partitions of the sender have.
 
 use am_core::fabric::Fabric;
 

@@ -20,7 +20,7 @@ use crate::status::Status;
 use crate::tag::Tag;
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// A persistent send in any mode (`MPI_Send_init` and the like). The promise of `data` about its memory must hold in every round.
+    /// A persistent send in any mode (`MPI_Send_init` and the like). What was promised about the memory of `data` must hold in every round.
     ///
     /// # Errors
     /// Those of the typed sends.
@@ -35,7 +35,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(self.state()?.handlers().requests.insert_persistent(false, recipe))
     }
 
-    /// A persistent receive (`MPI_Recv_init`). The promise of `data` about its memory must hold in every round.
+    /// A persistent receive (`MPI_Recv_init`). What was promised about the memory of `data` must hold in every round.
     ///
     /// # Errors
     /// Those of the typed receives.

@@ -244,8 +244,7 @@ fn end_those_plain(
     None
 }
 
-/// Waits until one operation is complete; returns whether there is anything to wait for. The cost of a look does not depend on the number
-/// of operations that have not ended.
+/// Waits until one operation is complete; returns whether there is anything to wait for.
 fn wait_for_one<F: Fabric, L: LockPolicy>(
     state: &mut Turn<'_, F, L>,
     requests: &[RequestId],

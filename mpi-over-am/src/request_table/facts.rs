@@ -138,7 +138,7 @@ impl Requests {
         }
     }
 
-    /// Records that a layout scatters the message.
+    /// Gives the receive a layout, which scatters the message.
     pub(crate) fn set_layout(&mut self, id: RequestId, layout: Scatter) {
         if let Some(record) = self.get_mut(id) {
             record.unusual |= unusual::LAYOUT;

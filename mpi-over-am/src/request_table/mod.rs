@@ -437,7 +437,7 @@ impl Requests {
         self.take_kept(id).map(|(status, _)| status)?
     }
 
-    /// Takes the result of a complete blocking operation, whose slot stays.
+    /// Takes the result of the blocking receive, which must be complete. Its slot stays.
     ///
     /// # Errors
     /// The operation's error.
@@ -482,7 +482,7 @@ impl Requests {
         if self.get(id).is_some() && id != RequestId::BLOCKING_RECEIVE { Ok(()) } else { Err(unknown(id)) }
     }
 
-    /// Removes an operation from the table. A persistent request stays, inactive.
+    /// Removes an operation from the table. A persistent request stays, inactive, unless it is detached.
     fn remove(&mut self, id: RequestId) -> Option<(Status, Option<Cold>)> {
         if let Some(status) = id.ended_status() {
             return Some((status, None));

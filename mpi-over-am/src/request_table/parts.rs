@@ -8,7 +8,7 @@ use crate::message::Route;
 use crate::request_id::RequestId;
 use crate::status::Status;
 
-/// Tags of partitions are negative, so that they differ from the program's tags: the first message from the sender to the receiver has the
+/// Tags of partitions are negative, so that they differ from the program's tags: the sender's description of the partitions has the
 /// program's tag, in the same message space.
 const PARTITION: i32 = i32::MIN;
 

@@ -25,7 +25,7 @@ pub(super) mod unusual {
     pub(in super::super) const WATCHED: u8 = 4;
     /// Properties that matter when the operation ends.
     pub(in super::super) const AT_END: u8 = DETACHED | LAYOUT | WATCHED;
-    /// The request has rare data: it has failed, or has memory, a recipe or parts.
+    /// The request has rare data: it has failed, or has memory, a layout, a recipe or parts.
     pub(in super::super) const COLD: u8 = 8;
     /// The program carries out the operation.
     pub(in super::super) const GENERALIZED: u8 = 16;

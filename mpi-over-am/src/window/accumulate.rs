@@ -57,7 +57,8 @@ struct Update<'a> {
 }
 
 impl Update<'_> {
-    /// Updates packed elements that begin at byte `offset` of the update's packed elements; returns whether they may have changed.
+    /// Updates `elements`, the target's packed elements from byte `offset` on; stores their old values in `result`, if there is one.
+    /// Returns whether the elements may have changed.
     fn carry_out(&self, offset: usize, elements: &mut [u8]) -> bool {
         if let Some(result) = &self.result {
             result.place(offset as u64, Arrived::private(elements));
@@ -127,8 +128,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.update("Window::accumulate", Some(origin), None, target, op)
     }
 
-    /// Like [`accumulate_data`](Self::accumulate_data), and returns the old values (`MPI_Get_accumulate`). Without an origin, the operation
-    /// must be [`PredefinedOp::NoOp`].
+    /// Like [`accumulate_data`](Self::accumulate_data), and stores the old values in `result` (`MPI_Get_accumulate`). Without an origin,
+    /// the operation must be [`PredefinedOp::NoOp`].
     ///
     /// # Errors
     /// Those of [`accumulate_data`](Self::accumulate_data).
@@ -180,8 +181,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         crate::buffer::lend_elements(memory, elements, |data| self.accumulate_data(&data, target, op))
     }
 
-    /// Replaces one element if it has the expected value, and returns its old value (`MPI_Compare_and_swap`). The new, the expected and the
-    /// old value are one element of `target.datatype` each.
+    /// Replaces one element if it has the expected value, and stores its old value in `result` (`MPI_Compare_and_swap`). The new, the
+    /// expected and the old value are one element of `target.datatype` each.
     ///
     /// # Errors
     /// Those of [`accumulate_data`](Self::accumulate_data); a type that is not an integer, a truth value, a character or a byte.
@@ -336,7 +337,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         before?
     }
 
-    /// The contents of the word of a lock that this task holds: this task's rank plus 1.
+    /// What this task stores in a lock's word while it holds the lock: its rank plus 1.
     #[inline(always)]
     fn name_in_word(&self) -> u64 {
         u64::from(self.rank()) + 1
@@ -579,7 +580,7 @@ fn lend_mut<T: Number, R>(into: &mut [T], receive: impl FnOnce(RecvData) -> Resu
     crate::buffer::lend_elements_mut(into, (count, &datatype), receive)
 }
 
-/// Calls `use_up` with the packed bytes of the origin; with no bytes if there is none.
+/// Calls `use_up` with the packed bytes of the origin; with no bytes if there is no origin.
 fn with_packed<R>(origin: Option<&SendData>, use_up: impl FnOnce(&[u8]) -> Result<R>) -> Result<R> {
     match origin.map(|origin| (origin, origin.as_bytes())) {
         None => use_up(&[]),

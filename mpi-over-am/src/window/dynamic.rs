@@ -74,13 +74,13 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         let mut state = self.communicator.state()?;
         self.attached.with(|attached| {
         if len == 0 || attached.len() == ENTRIES_MAX {
-            let what = "a piece needs 1 byte or more, and at most 1024 pieces can be attached; the value is its length";
+            let what = "a piece needs 1 byte or more, and at most 1024 pieces can be attached; the value is the piece's length";
             let len = i64::try_from(len).unwrap_or(i64::MAX);
             return Err(Error::refused(ErrorClass::RmaAttach, CALL, what, len));
         }
         let overlaps = |other: &Attached| at < other.at + other.len && other.at < at + len;
         if attached.iter().any(overlaps) {
-            let what = "the memory overlaps a piece that is attached; the value is its address";
+            let what = "the memory overlaps an attached piece; the value is the memory's address";
             return Err(Error::refused(
                 ErrorClass::RmaAttach,
                 CALL,

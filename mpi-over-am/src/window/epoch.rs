@@ -221,7 +221,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     pub(super) fn change_epochs<R>(&self, change: impl FnOnce(&mut Epochs) -> R) -> R {
         self.epochs.with(|epochs| {
             let changed = change(epochs);
-            // Two steps: a call that finds neither bit looks at the epochs.
+            // The bits are cleared first: a call that finds neither bit set looks at the epochs.
             self.brief.fetch_and(!(FENCED | LOCKED), Ordering::Relaxed);
             let fenced = if epochs.fenced { FENCED } else { 0 };
             let locked = if is_here(epochs.locked_all) { LOCKED } else { 0 };

@@ -43,7 +43,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         taken
     }
 
-    /// The first part of [`lock`](Self::lock): checks the arguments, and begins an epoch that awaits the lock.
+    /// The beginning of [`lock`](Self::lock): checks the arguments, and begins an epoch that awaits the lock.
     pub(crate) fn begin_lock(&self, rank: u32, promise: Assertion) -> Result<()> {
         promise.only("Window::lock", Assertion::NO_CHECK)?;
         if rank == PROC_NULL {

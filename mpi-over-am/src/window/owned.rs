@@ -1,4 +1,4 @@
-//! Operations on windows that own their buffer; a wait returns it (MPI 5.0 section 12.3.5).
+//! Window operations that own their buffer; a wait returns the buffer (MPI 5.0 section 12.3.5).
 
 use am_core::fabric::Fabric;
 use bytemuck::{AnyBitPattern, NoUninit};

@@ -5,10 +5,10 @@
 //! (Lamport's bakery). The lock is therefore granted in order of arrival, and adjacent shared requests get it together. Before a task draws
 //! a ticket it marks its word as drawing; the others wait until it has stored the ticket, because that ticket may be earlier than theirs.
 //!
-//! A task that leaves the queue, or has stored its ticket, wakes the tasks that can now proceed. If both tasks are on the target's host,
-//! the first rings the doorbell of the second, which looks at the words whenever it is awake. Any other task is woken by a message. It
-//! looks once for each message, because each of its looks is a request to the target. If a task dies in the queue, a task that would have
-//! to wait for it clears the dead task's word; nothing else has to be repaired.
+//! A task that leaves the queue, or has stored its ticket, wakes the tasks that can now proceed. If the waking and the woken task are on
+//! the target's host, the woken task's doorbell is rung; otherwise a message is sent. A task on the target's host looks at the words
+//! whenever it is awake. A task on another host looks once for each message, because each of its looks is a request to the target. If a
+//! task dies in the queue, a task that would have to wait for it clears the dead task's word; nothing else has to be repaired.
 
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
@@ -137,7 +137,7 @@ impl LockQueue {
         WORD_BYTES * (1 + tasks as usize)
     }
 
-    /// Draws a ticket. The lock is taken when [`LockRequest::look`] returns true.
+    /// Draws a ticket. The wait for the lock is over when [`LockRequest::look`] returns true.
     ///
     /// # Errors
     /// The target is dead.

@@ -110,7 +110,7 @@ impl<T: Datum, F: Fabric, L: LockPolicy> SharedWindow<T, F, L> {
         self.window.get(to, rank, self.displacement(index)?)
     }
 
-    /// Copies elements to those of a rank, starting at `index`. They are certain to be stored after a [`sync`](Self::sync).
+    /// Copies `from` to elements of a rank, starting at `index`. The copies are certain to be stored after a [`sync`](Self::sync).
     ///
     /// # Errors
     /// Those of [`read`](Self::read).

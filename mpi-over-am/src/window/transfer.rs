@@ -24,7 +24,7 @@ use mpi_datatype::{Datatype, Predefined, Visit};
 /// Elements in a task's window: `count` elements of a datatype, starting at a displacement.
 #[derive(Clone, Copy, Debug)]
 pub struct TargetData<'a> {
-    /// The rank that owns the target's part of the window.
+    /// The rank whose part of the window is accessed.
     pub rank: u32,
     /// The displacement, in the target's units; in a dynamic window, an address.
     pub displacement: i64,
@@ -264,7 +264,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         Ok(())
     }
 
-    /// Starts a [get](Self::get_data) into contiguous memory; like [`start_put`](Self::start_put).
+    /// Like [`start_put`](Self::start_put), for a [get](Self::get_data) into contiguous memory.
     ///
     /// # Errors
     /// Those of [`get_data`](Self::get_data).
