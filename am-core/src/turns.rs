@@ -34,16 +34,15 @@ pub struct Turns<T> {
     wanting: AtomicUsize,
     /// Number of threads in [`sleep`](Self::sleep). Incremented during a turn, so that the next turn sees it.
     sleeping: AtomicUsize,
-    /// A thread in `sleep` holds this lock from before the end of its turn until it waits. The value's own lock would not do: a thread
-    /// woken from a wait with that lock would take the lock again without a ring, and could wait until a poller that sleeps with the lock
-    /// wakes up.
+    /// A thread in `sleep` holds this lock from before the end of its turn until it waits. The value's own lock would not do: the wait
+    /// would end by taking that lock again without a ring, even if a poller sleeps with it.
     falling_asleep: PlainMutex<()>,
     /// Signalled after each round of a poller that made progress.
     moved: Condvar,
 }
 
-/// A thread's turn with the value, until it is dropped. If a thread panics during its turn, others can use the value: the calls of that
-/// thread have undone or finished their changes.
+/// A thread's turn with the value; dropping this ends the turn. If a thread panics during its turn, other threads can still use the value,
+/// so a call that unwinds must have undone or finished its changes.
 pub type Turn<'a, T> = MutexGuard<'a, T>;
 
 impl<T> Turns<T> {
@@ -106,7 +105,7 @@ impl<T> Turns<T> {
         turn
     }
 
-    /// Whether a thread waits for its turn. The thread in its turn must not sleep then.
+    /// Whether a thread waits for its turn. If so, the thread in its turn must not sleep.
     pub fn is_wanted(&self) -> bool {
         self.wanting.load(Ordering::SeqCst) > 0
     }
@@ -118,7 +117,8 @@ impl<T> Turns<T> {
         }
     }
 
-    /// Ends the turn of a poller that found nothing. First the poller sleeps, by `sleep`, unless another thread wants its turn.
+    /// Ends the turn of a poller that found nothing, and lets waiting threads have theirs. If no thread waits, the poller first sleeps, by
+    /// `sleep`.
     pub fn rest(&self, mut turn: Turn<'_, T>, sleep: impl FnOnce(&mut T)) {
         if !self.is_wanted() {
             sleep(&mut turn);
@@ -132,7 +132,8 @@ impl<T> Turns<T> {
     pub fn tell_sleepers(&self) {
         // Relaxed: the turns order this load and the increment in `sleep`.
         if self.sleeping.load(Ordering::Relaxed) > 0 {
-            // A thread whose turn has ended holds `falling_asleep` until it waits, so all such threads wait from here on.
+            // A thread in `sleep` holds `falling_asleep` from before the end of its turn until it waits. So once this thread has had that
+            // lock, all threads that are counted wait.
             drop(self.falling_asleep.lock().unwrap_or_else(PoisonError::into_inner));
             self.moved.notify_all();
         }
@@ -205,8 +206,8 @@ mod model {
     }
 }
 
-/// All interleavings. If all threads of a model yield, loom continues with the first, so a thread that waits for its turn is started before
-/// the poller.
+/// Interleavings of the threads of a task. If all threads of a model yield, loom continues with the first, so a thread that waits for its
+/// turn is started before the poller.
 #[cfg(all(test, loom))]
 mod loom_tests {
     use std::sync::Arc;
@@ -227,7 +228,7 @@ mod loom_tests {
             self.1.notify_all();
         }
 
-        /// Sleeps until rung. An earlier ring is lost, like a ring before the poller sleeps.
+        /// Sleeps until the next ring. Earlier rings are lost, as they may be in a fabric.
         fn sleep(&self) {
             let mut rings = self.0.lock().expect("loom poisons nothing");
             let seen = *rings;
@@ -239,7 +240,7 @@ mod loom_tests {
 
     type Task = Arc<(Turns<u32>, Doorbell)>;
 
-    /// Runs threads of one task concurrently. No thread is preempted more than three times.
+    /// Runs threads of one task concurrently. A run has at most three preemptions.
     fn model<const N: usize>(bodies: [fn(&Turns<u32>, &Doorbell); N]) {
         let mut builder = Builder::new();
         builder.preemption_bound = Some(3);
@@ -269,13 +270,14 @@ mod loom_tests {
         *turns.enter(|| doorbell.ring()) += 1;
     }
 
-    /// A ring before the poller sleeps is lost, and repeated.
+    /// A ring before the poller sleeps is lost, so the thread that waits repeats it.
     #[test]
     fn loom_a_poller_that_sleeps_lets_another_thread_in() {
         model([add, |turns, doorbell| poll(turns, doorbell, 1)]);
     }
 
-    /// A thread that waits without polling is woken after progress, whenever it looked, and gets its turn from a poller that sleeps again.
+    /// A thread that waits without polling is woken after progress, whenever it began to wait, and gets its turn from a poller that sleeps
+    /// again.
     #[test]
     fn loom_a_thread_that_does_not_poll_is_told() {
         let sleeper = |turns: &Turns<u32>, doorbell: &Doorbell| {

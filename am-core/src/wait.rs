@@ -141,7 +141,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         }
     }
 
-    /// Notes what the task waits for, for the report of a hang. `may_end_alone`: the wait has a time limit.
+    /// Notes what the task waits for, for the report of a hang. `may_end_alone`: the wait has a time limit, or another thread of the task
+    /// may end it.
     #[cold]
     #[inline(never)]
     pub(crate) fn note_wait(&mut self, may_end_alone: bool) {
@@ -347,8 +348,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.progress()
     }
 
-    /// [`probe`](Self::probe) when errors are kept or a task has failed. Older errors come first; the failure of a task does not stop
-    /// progress.
+    /// [`probe`](Self::probe) if errors are kept, a task has failed, or a purge drops packets. Older errors come first; the failure of a
+    /// task does not stop progress.
     #[cold]
     #[inline(never)]
     fn probe_with_attention(&mut self) -> Result<bool> {
@@ -433,7 +434,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     }
 
     fn stash(&mut self, error: Error) {
-        // No other error displaces the error of a handler's panic.
+        // If there are too many errors, a new one is dropped; but a handler's panic displaces the last one.
         if self.stashed.len() < STASHED_MAX || error.is_panic() {
             self.stashed.truncate(STASHED_MAX - 1);
             self.stashed.push_back(error);

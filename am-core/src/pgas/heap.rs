@@ -150,8 +150,10 @@ fn bases(all: &[Vec<u8>], bytes: u64, own: Endpoint) -> Result<Vec<RemoteAddress
         let Some((asked, address)) =
             told.split_first_chunk().map(|(asked, rest)| (u64::from_le_bytes(*asked), rest))
         else {
-            let what =
-                format!("it contributed {} bytes to making a symmetric heap, too few for a size", told.len());
+            let what = format!(
+                "it contributed {} bytes, too few for a size: all tasks must call SymmetricHeap::new together",
+                told.len()
+            );
             return Err(Error::Protocol { peer, what });
         };
         if asked != bytes {

@@ -10,7 +10,8 @@
 //! * A poll may return nothing although a packet has arrived ([`Config::delay_one_in`]).
 //! * Memory is accessed as [`Config::reach`] says. A posted write is performed late: just before its sender posts its next packet, or
 //!   polls. A posted read is performed when its reader polls.
-//! * A task can be killed at any time ([`Network::kill`]). Its packets may still arrive before the event of its death, and none after it.
+//! * A task can be killed at any time ([`Network::kill`]). Its packets may still arrive before the event of its death, but none after that
+//!   event.
 
 mod memory;
 mod network;
@@ -109,7 +110,7 @@ impl Config {
     }
 }
 
-/// The number of a packet that was looked at but not yet delivered.
+/// The key in `Loopback::held` of a packet that was looked at but not yet taken.
 const LOOKED_AT: u64 = u64::MAX;
 
 /// One endpoint of the network.
@@ -124,8 +125,8 @@ pub struct Loopback {
 }
 
 impl Loopback {
-    /// Changes the maximum number of unanswered requests per peer that this endpoint announces. The other endpoints do not respect the new
-    /// maximum.
+    /// Changes the maximum number of unanswered requests per peer that this endpoint reports to its engine. The other endpoints keep the
+    /// old maximum.
     pub fn say_requests_max(&mut self, requests_max: u32) {
         self.config.requests_max = requests_max;
     }

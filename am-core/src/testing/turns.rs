@@ -96,7 +96,7 @@ pub fn record_checks<F: Fabric + Send>(filter: &str, seed: u64, make: impl Fn() 
 /// differ in most checks. `record` performs a run with a seed.
 ///
 /// # Panics
-/// If the two runs differ, if the run with the other seed does not, or if nothing was recorded.
+/// If the two runs with one seed differ, if the run with the other seed differs in too few checks, or if nothing was recorded.
 pub fn same_seed_same_run(seed: u64, other: u64, record: impl Fn(u64) -> Vec<Recorded> + Sync) {
     println!("seed {seed} twice, seed {other}");
     let (first, again, other) = thread::scope(|scope| {
@@ -148,12 +148,12 @@ struct State {
 }
 
 impl Turns {
-    /// A thread that panicked has reported the panic; the other threads still have to end.
+    /// Locks the state, even after a panic: the thread that panicked has reported it, and the other threads still have to end.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts the turn of a task, which may be the caller.
+    /// Starts the turn of a random task, which may be the caller's.
     fn next(&self, state: &mut State) {
         let at = state.random.below(state.running.len());
         if let Some(&next) = state.running.get(at) {

@@ -15,7 +15,7 @@ use crate::in_handler;
 /// The operation that combines two elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accumulation {
-    /// The sum; for integers, modulo their range.
+    /// The sum; integers wrap around.
     Add,
     /// The smaller value.
     Min,

@@ -27,7 +27,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
                 Err(bytes) => Err(Error::Protocol {
                     peer: Endpoint::new(TaskId(task), self.fabric.endpoint().context),
                     what: format!(
-                        "it contributed {} bytes to an exchange of addresses, and they are not an address",
+                        "it contributed {} bytes, which are not an address: all tasks must call address_init together",
                         bytes.len()
                     ),
                 }),

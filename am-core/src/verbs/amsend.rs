@@ -27,7 +27,8 @@ pub struct AmOptions {
     /// for the answer. A completion counter and an announcement imply this. All other messages are one-way.
     pub answerable: bool,
     /// Whether the message is announced even if its data fit into one packet. The data of an announced message leave this task only when
-    /// the target has a destination for them, so the operation does not end before the match (MPI's synchronous mode, and rendezvous).
+    /// the target has a destination for them, so the operation does not end before the target has chosen one (as in MPI's synchronous
+    /// mode).
     pub announce: bool,
 }
 
@@ -85,7 +86,7 @@ impl<T: Target, S: Source> Operation<S> for Amsend<'_, T> {
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// Sends a message to `target`, whose header handler `handler` gets `uhdr` and returns the destination of `udata` (`LAPI_Amsend`).
-    /// Returns when `udata` may be changed. Data that do not fit into one packet are then at the target.
+    /// Returns when `udata` may be changed. By then, data that do not fit into one packet are at the target.
     ///
     /// # Errors
     /// An unknown or dead target, a user header longer than [`Limits`](crate::Limits) allow, a call inside a handler; a
@@ -109,9 +110,9 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     }
 
     /// Sends a message without counters if writing one completion entry is enough, and credits are available; returns whether the message
-    /// was sent. If not, call [`amsend`](Self::amsend) or [`try_amsend`](Self::try_amsend). In a process with handlers of the program, or
-    /// with a recorder, this call never sends. `target` must be a value that [`peer`](Self::peer) has returned; nothing is sent to any
-    /// other target.
+    /// was sent. If not, call [`amsend`](Self::amsend) or [`try_amsend`](Self::try_amsend). In a process that has run handlers of the
+    /// program, has a recorder or is a forked copy, this call never sends. `target` must be a value that [`peer`](Self::peer) has returned;
+    /// nothing is sent to any other target.
     ///
     /// Until the entry is written, this function calls no other, so the caller need not save values around a call.
     #[inline(always)]
@@ -235,7 +236,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         begun.map(Issued::outcome)
     }
 
-    /// Gives a message for which a header handler has returned [`Destination::Later`] its destination: the data are stored at once if they
+    /// Names the destination of a message whose header handler has returned [`Destination::Later`]. The data are stored at once if they
     /// have arrived, and fetched otherwise; then `completion` runs. Does not wait.
     ///
     /// # Errors
@@ -246,7 +247,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.engine.accept(ticket, destination, completion, &mut self.fabric, &mut self.handlers)
     }
 
-    /// Refuses a message for which a header handler has returned [`Destination::Later`]: its origin's operation ends with an error.
+    /// Refuses a message whose header handler has returned [`Destination::Later`]: the origin's operation ends with an error.
     ///
     /// # Errors
     /// A ticket that names no waiting message, a call inside a handler.

@@ -8,7 +8,7 @@ use crate::handler::HandlerSet;
 use crate::task::TaskId;
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
-    /// Sets the counter to 0, and from now on tracks the operations to `destinations` with this completion counter
+    /// Sets the counter to 0, and from now on tracks those operations to `destinations` that have it as their completion counter
     /// (`LAPI_Setcntr_wstatus`).
     ///
     /// # Errors

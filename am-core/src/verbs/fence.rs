@@ -18,7 +18,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     ///
     /// # Errors
     /// A dead target, or the failure of any task unless [`set_go_on`](Self::set_go_on) was called; a closed context to which this context
-    /// has sent since its last fence; a message that its target refused (the first one-way message since the last fence); any other error
+    /// has sent since the last fence; a message that its target refused (the first one-way message since the last fence); any other error
     /// that was not reported yet; a call inside a handler.
     pub fn fence_data(&mut self, target: Option<Endpoint>) -> Result<()> {
         in_handler::check("fence_data")?;
@@ -75,7 +75,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             if self.engine.is_dead(target.endpoint.task) {
                 continue;
             }
-            // It is unknown whether operations with a closed context were done.
+            // It is unknown whether the operations with a closed context were completed, so its error is reported.
             let begun = match self.engine.gone(target.endpoint) {
                 None => self.engine.begin_fence(&mut self.fabric, target, kind),
                 Some(error) => Err(error),

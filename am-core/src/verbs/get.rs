@@ -36,7 +36,7 @@ impl GetOptions {
 /// When it is started: a range that is not exposed for reading, a dead target, sides of different length.
 #[derive(Clone, Copy, Debug)]
 pub struct Get<T = RemoteAddress> {
-    /// Where the bytes come from: an address, or an address and a layout that counts from there.
+    /// Where the bytes come from: an address, or an address and a layout of the memory from there on.
     pub from: T,
     /// The counters of the get.
     pub options: GetOptions,

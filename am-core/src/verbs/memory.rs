@@ -87,7 +87,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     }
 
     /// Calls `call` with exposed memory of a task, which this task has mapped: one check for any number of copies and atomic operations.
-    /// Returns `None` without running `call` if the memory is not mapped here. Either all tasks have mapped a region, or none. Makes no
+    /// Returns `None` without running `call` if the memory is not mapped here. A region is mapped either in all tasks or in none. Makes no
     /// progress.
     ///
     /// # Errors

@@ -35,7 +35,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             if self.probe()? {
                 let ended = self.statistics().operations_ended > ended_before;
                 let reason = if ended { PollReason::SendComplete } else { PollReason::ReceiveComplete };
-                // Progress also handles whatever else has arrived.
+                // If another round handles something, that counts as an arrival.
                 let more = self.probe()?;
                 return Ok(if ended && more { PollReason::Both } else { reason });
             }

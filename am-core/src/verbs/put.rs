@@ -40,7 +40,7 @@ impl PutOptions {
 /// When it is begun: a range that is not exposed for writing, a dead target, sides of different length.
 #[derive(Clone, Copy, Debug)]
 pub struct Put<T = RemoteAddress> {
-    /// Where the bytes go: an address, or an address and a layout that counts from there.
+    /// Where the bytes go: an address, or an address and a layout of the memory from there on.
     pub to: T,
     /// The counters of the put.
     pub options: PutOptions,

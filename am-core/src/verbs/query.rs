@@ -98,7 +98,7 @@ const ELSEWHERE: [(&str, &str); 26] = [
 ];
 
 impl Query {
-    /// The query with this name of LAPI's, as it is used in the environment or in an old program (`TASK_ID`).
+    /// The query that LAPI calls `name`, in the environment or in a program (`TASK_ID`).
     ///
     /// # Errors
     /// [`Error::UnknownQuery`]: LAPI's name is answered elsewhere (the error says where) or not at all, or it is not a name of LAPI's.

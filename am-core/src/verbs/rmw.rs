@@ -17,9 +17,9 @@ use crate::record::{self, Span};
 pub struct RmwHandle(pub(super) u32);
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
-    /// Carries out `operation` on the word at `at` and returns the old value (`LAPI_Rmw`). A compare and swap has replaced the value if the
-    /// old value is the expected one; LAPI's call returns only whether it has. For words of fewer than 64 bits, the low bits of the
-    /// operands are used. Makes progress, so that a program may wait for a lock by trying repeatedly.
+    /// Carries out `operation` on the word at `at` and returns the old value (`LAPI_Rmw`). A compare-and-swap has replaced the value if it
+    /// returns the expected one; LAPI's call returns only whether it did. For words of fewer than 64 bits, the low bits of the operands are
+    /// used. Makes progress, so that a program may wait for a lock by trying repeatedly.
     ///
     /// # Errors
     /// A word that is not exposed for writing, or not aligned to its size; a dead target; a call inside a handler.

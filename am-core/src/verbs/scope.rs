@@ -14,8 +14,8 @@ use crate::fabric::{AtomicOp, Fabric, Width};
 use crate::handler::HandlerSet;
 use crate::in_handler;
 
-/// Operations inside [`Context::scope`], on memory that is borrowed until the scope's end. The scope replaces the context meanwhile; the
-/// context itself is inaccessible, since the scope has to wait on it.
+/// Operations inside [`Context::scope`], on memory that is borrowed until the scope's end. Meanwhile the program uses the scope in place of
+/// the context, which is lent to the scope.
 #[derive(Debug)]
 pub struct Scope<'a, 'env, F: Fabric, H: HandlerSet> {
     context: &'a mut Context<F, H>,

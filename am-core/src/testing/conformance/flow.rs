@@ -84,7 +84,7 @@ fn unanswered<F: Fabric>(context: &mut Context<F>) {
     let handler = register(context, move |_| Answer::consumed(Completion::Bump(arrived)));
     let count = 4 * context.limits().requests_max.min(500) + 10;
     for _ in 0..count {
-        // The message may be answered, but is not.
+        // A one-way message, which the target does not answer.
         context.amsend(next(context), handler, &[], &[], AmOptions::default()).expect("amsend");
     }
     context.wait_counter(arrived, u64::from(count)).expect("the counter reaches its value");

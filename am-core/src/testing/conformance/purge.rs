@@ -162,7 +162,7 @@ fn refuses<F: Fabric>(context: &mut Context<F>) {
     let buffer = context.alloc(64).expect("alloc");
     let own = context.expose(buffer, Access::READ_WRITE).expect("expose");
     let at = own.address(0);
-    // Purging itself affects no other task.
+    // This task purges itself, which affects no other task.
     let me = context.task();
     context.set_counter_watched(counter, &[me]).expect("a task of the job");
     context.purge_totask(me).expect("purge");

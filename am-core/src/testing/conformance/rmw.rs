@@ -46,7 +46,7 @@ fn with_words<F: Fabric>(
 fn every_operation<F: Fabric>(context: &mut Context<F>) {
     with_words(context, |context, own, all| {
         for target in everyone(context) {
-            // Each task in turn, at each word.
+            // The tasks take turns at the words of each task.
             for turn in everyone(context) {
                 if turn == context.endpoint() {
                     one_by_one(context, all[target.task.index()]);

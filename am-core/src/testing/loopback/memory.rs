@@ -68,8 +68,8 @@ impl Regions {
     #[allow(unsafe_code, reason = "the promise of every fabric")]
     pub(super) fn lend(&self, at: RemoteAddress, len: u64, need: Access) -> Result<MappedRange<'_>> {
         let range = self.range(at, len, need)?;
-        // SAFETY: the region is live, readable and writable memory of this process, granted for what the caller does with it (`range`), and
-        // no grant is revoked under the network's lock, which is held while the regions are borrowed.
+        // SAFETY: the range lies in live, readable and writable memory of this process, granted for what the caller does with it (`range`).
+        // The grant cannot end while the regions are borrowed, because its end changes them.
         Ok(unsafe { MappedRange::new(range.at(), range.len()) })
     }
 

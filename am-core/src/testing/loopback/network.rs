@@ -108,7 +108,7 @@ struct Flow {
     unreleased: u32,
     /// Requests that were neither answered nor waived.
     unanswered: u32,
-    /// Slots of its own receive queue that are reserved for answers.
+    /// Slots of the sender's own receive queue that are reserved for answers.
     reserved: u32,
     /// Number of packets sent.
     sent: u64,
@@ -421,7 +421,7 @@ impl State {
         Ok(0)
     }
 
-    /// Performs posted writes, before a packet that was sent later is delivered.
+    /// Performs the posted writes of `own`, so that they are done before a packet that `own` sends later arrives.
     fn write_what_was_posted(&mut self, own: TaskId) {
         if !std::mem::take(&mut self.tasks[own.index()].newly_posted) {
             return;
