@@ -80,7 +80,8 @@ impl JobAllocator {
             return None;
         }
         let block = self.blocks()?.take(len)?;
-        // SAFETY: the block is `len` mapped bytes that only the caller uses. Blocks that are not aligned to a page are left out of dumps.
+        // The system refuses a block that is not aligned to a page: it stays out of dumps.
+        // SAFETY: the block is `len` mapped bytes that only the caller uses.
         unsafe { memory::set_in_dumps(block.at, len, true) };
         Some(block)
     }
@@ -123,9 +124,9 @@ pub fn offer(blocks: Weak<dyn LargeBlocks>) {
     *OFFERED.lock().unwrap_or_else(PoisonError::into_inner) = Some(blocks);
 }
 
-// SAFETY: blocks have the size and alignment of the layout: System's, or whole pages that nothing else uses (LargeBlocks). A block is
-// returned to its source, which its address determines: job memory is mapped while the process lives, so System never returns an address in
-// it. Nothing here unwinds.
+// SAFETY: each block fits its layout. Blocks of System do; a block of job memory starts at a page, and nothing else uses it (`LargeBlocks`;
+// `take` refuses larger alignments). A block is returned to its source, which its address determines: job memory is mapped while the
+// process lives, so System never returns an address in it. Nothing here unwinds.
 unsafe impl GlobalAlloc for JobAllocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

@@ -15,13 +15,14 @@ use am_via_os::atomics::Ordering;
 /// next slot as it has filled. More lines at a time would delay the reader, and non-temporal stores need no prefetch.
 const WRITE_AHEAD_BYTES: usize = 1024;
 /// Maximum bytes outside of a line that a waiting reader prefetches before the line has arrived. A writer of at most this number of bytes
-/// does not prefetch, because reader and writer would take the lines from each other. In a bench of bare rings, 64 bytes took 0.90 of the
-/// time, 256 bytes 0.91, and 512 bytes, which a writer prefetches, 1.07; if the processors share no cache, 64 and 256 bytes took 0.75.
+/// does not prefetch, because reader and writer would take the lines from each other. In a bench of bare rings, the prefetch changed the
+/// time by a factor of 0.90 for 64 bytes, 0.91 for 256, and 1.07 for 512, which a writer prefetches; and of 0.75 for 64 and 256 bytes if
+/// the processors share no cache.
 const WAIT_AHEAD_BYTES_MAX: usize = 256;
 /// Maximum bytes of a slot that its reader prefetches when it has read the line.
 const READ_AHEAD_BYTES_MAX: usize = 1024;
-/// Data of more bytes than this are put into a half or a quarter of a slot, if they fit there: into a different half or quarter in each lap
-/// of the ring. The ring then uses more memory than the reader's own cache holds, so the writer seldom has to take a line out of that cache
+/// Data of more bytes than this are put into a half or a quarter of a slot, if they fit there: in each lap of the ring into the next half
+/// or quarter. The ring then uses more memory than the reader's own cache holds, so the writer seldom has to take a line out of that cache
 /// (a slow transfer).
 const ROTATED_BYTES_MIN: usize = 1024;
 /// Number of parts of a slot.
@@ -119,7 +120,7 @@ pub struct Connection {
     released: u32,
     /// `released`, as last stored for the peer.
     released_told: u32,
-    /// How many bytes the last entry with bytes outside of its line had there. A claim of the peer.
+    /// Number of bytes outside of its line that the last entry with such bytes had. A claim of the peer.
     last_len: u32,
 }
 
@@ -286,7 +287,7 @@ impl Connection {
         }
     }
 
-    /// Tells the peer that this VI exists or has closed, even if the peer polls nothing.
+    /// Asks the peer to check its VI, even if the peer polls nothing: the connection is new or has closed, or a parked ring has a line.
     pub fn raise_attention(&self) {
         self.bell.attention.raise(self.their_vi);
         // "sleep handshake": the peer may check its attention, find nothing, and go to sleep.
@@ -310,7 +311,7 @@ impl Connection {
         self.reader.look(payload).map(|entry| (entry, slot))
     }
 
-    /// Consumes the next entry, which was looked at, and returns its slot.
+    /// Consumes the entry that the last [`look`](Self::look) returned, and frees its slot.
     #[inline(always)]
     pub fn take(&mut self) {
         self.reader.advance();
@@ -353,7 +354,7 @@ impl Connection {
         !self.has_outlet() && self.distance.storing(usize::MAX) == Storing::ThroughCaches
     }
 
-    /// Number of lines of this end that the peer claims to have returned (wraps).
+    /// Number of lines written by this end that the peer claims to have returned (wraps).
     #[must_use]
     pub fn released_by_peer(&self) -> u32 {
         // Acquire ("slots released"): pairs with the Release in `release`.
@@ -380,8 +381,8 @@ impl Connection {
         self.own.area(slot, len as usize)
     }
 
-    /// Frees the slot of the entry that was read first, for reuse by the peer. The peer learns of freed slots in groups: after
-    /// [`TELL_AFTER`] of them.
+    /// Frees the slot of the oldest entry whose slot is not free yet, for reuse by the peer. The peer learns of freed slots in groups of
+    /// [`TELL_AFTER`].
     #[inline(always)]
     pub fn release(&mut self) {
         self.released = self.released.wrapping_add(1);

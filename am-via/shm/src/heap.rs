@@ -30,7 +30,7 @@ pub struct Block {
 }
 
 impl Heap {
-    /// A heap of `bytes`, all free.
+    /// A heap of `bytes`, all free and zero.
     #[must_use]
     pub fn new(bytes: u64) -> Self {
         Self { free: BTreeMap::new(), fresh_from: 0, end: bytes }

@@ -5,7 +5,7 @@
 //! then           one entry per task: its files, its process, its state, its last words
 //! ```
 //!
-//! Every value is a claim of the task that wrote it.
+//! Every value is a claim of the process that wrote it.
 
 use crate::layout::{CONTEXTS_MAX, Padded};
 use crate::segment::SharedAtomics;
@@ -48,7 +48,7 @@ pub struct JobHeader {
     pub job_id: AtomicU64,
     /// Number of tasks in the job.
     pub num_tasks: AtomicU32,
-    /// The process that holds all files open; 0: none, a job of one.
+    /// The PID of the launcher, which holds all files open; 0: there is none (a job of one task without a launcher).
     pub launcher_pid: AtomicU32,
     /// Not 0: the program has asked that the job continue when a task fails.
     pub continue_on_failure: AtomicU32,
@@ -58,7 +58,7 @@ pub struct JobHeader {
     pub pid_namespace: AtomicU64,
     /// How all tasks order a store before a load of a peer's store: `SleepBarrier::to_word`.
     pub barrier: AtomicU32,
-    /// Descriptor number by which tasks inherit the file for their records.
+    /// Descriptor number under which tasks inherit the file for their records.
     pub record_fd: AtomicI32,
     /// Inode of that file; 0: there is none.
     pub record_inode: AtomicU64,
@@ -147,7 +147,7 @@ pub struct TaskEntry {
     pub watched: AtomicU32,
     /// How the task ended, as first noted; 0: not noted.
     pub cause_kind: AtomicU32,
-    /// The exit code or signal number of that end.
+    /// The exit code or signal number, if `cause_kind` has one; otherwise 0.
     pub cause_value: AtomicI32,
     /// The task's host: tasks on one host share its memory files, others use the network.
     pub host: AtomicU32,

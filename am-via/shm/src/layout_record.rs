@@ -39,7 +39,7 @@ pub struct TaskRecord {
 #[repr(C)]
 #[derive(Debug)]
 pub struct Tally {
-    /// The name (24 bits) and the kind (8 bits) in the low half; the peer, from 1 on, or 0 for none, in the high half.
+    /// The name (24 bits) and the kind (8 bits) in the low half; the peer's number plus 1, or 0 for none, in the high half.
     pub of: AtomicU64,
     /// Number of events.
     pub count: AtomicU64,
@@ -61,7 +61,7 @@ pub struct EventSlot {
     pub nanoseconds: AtomicU64,
     /// The event's kind (8 bits), thread (24 bits) and name (32 bits), from the lowest bit on.
     pub what: AtomicU64,
-    /// The peer, from 1 on, or 0 for none (low half); the tag (high half).
+    /// The peer's number plus 1, or 0 for none (low half); the tag (high half).
     pub peer_tag: AtomicU64,
     /// Bytes, or a value.
     pub amount: AtomicU64,

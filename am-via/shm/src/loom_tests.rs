@@ -396,7 +396,7 @@ fn copy_to(peer: &PeerMemory, hazard: &Hazard, names: &[(u32, u32)]) -> Vec<bool
     names.iter().map(copy).collect()
 }
 
-/// Closes a region like its owner, and waits until no peer copies.
+/// Closes a region as its owner does, and waits until no peer copies.
 fn close(own: &mut OwnRegions, (region, generation): (u32, u32), hazard: &Hazard) {
     assert!(own.remove(region, generation));
     BARRIER.before_look();
@@ -438,8 +438,8 @@ fn loom_an_old_claim_never_reaches_new_memory() {
     });
 }
 
-/// The peer finds the first region before anything is closed, and later zeroes its first byte through the cached region. Returns whether
-/// that was allowed.
+/// Lets the peer find the first region before anything is closed. The returned function zeroes the region through the cache, and returns
+/// whether that was allowed.
 fn found(peer: &PeerMemory, hazard: &Shared<Hazard>, names: &[(u32, u32)]) -> impl FnOnce() -> bool + use<> {
     let (region, generation) = names[0];
     let claim = Claim { region, generation, offset: 0, len: 8, ptag: 0 };

@@ -12,7 +12,7 @@ use am_via_os::atomics::Ordering;
 
 /// Number of cached regions. A region can be in one slot only, chosen by its task and number ([`slot_of`]).
 const SLOTS: usize = 256;
-/// Distance between the slots of the same region of two consecutive tasks: programs use few regions of many tasks.
+/// Distance between the slots of regions with the same number of two consecutive tasks: programs use few regions of many tasks.
 const SLOTS_OF_TASK: u32 = 8;
 
 /// A region of a peer that is open, with the rights that it had when it was found.

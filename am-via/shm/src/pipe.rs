@@ -9,8 +9,8 @@
 //! Sender and receiver never wait for each other. If a piece is not staged in time, the receiver copies it itself, through the kernel, and
 //! the sender continues with the pieces after it. If both copy a piece, one copy is wasted, but both copy the same bytes.
 //!
-//! Both counts are claims of the task that wrote them. Whatever their values, a sender writes only its own ring, and a receiver only its
-//! own buffer.
+//! The sender's count of staged pieces and the receiver's count of taken pieces are claims. Whatever their values, a sender writes only its
+//! own ring, and a receiver only its own buffer.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -83,7 +83,7 @@ pub struct PipeWriter {
 }
 
 impl PipeWriter {
-    /// A pipe in `block`, which lies in `heap`; `None` if it does not, or is shorter than [`PIPE_BYTES`].
+    /// A pipe in `block`; `None` if the block does not lie in `heap`, or is shorter than [`PIPE_BYTES`].
     #[must_use]
     pub fn new(heap: &Arc<Mapping>, block: HeapBlock) -> Option<Self> {
         let offset = heap.offset_of(block.at(), PIPE_BYTES).filter(|_| block.len() >= PIPE_BYTES)?;

@@ -2,8 +2,8 @@
 //! registered for others.
 //!
 //! The rules are those of memory files: no reference to the bytes is ever made, a claim is checked in one place
-//! ([`PrivateRegions::claim`]), and the owner of registered memory keeps it alive until it is deregistered. A lock around the table
-//! replaces the hazards: copies run under it, so that a registration never ends during a copy.
+//! ([`PrivateRegions::claim`]), and the owner of registered memory keeps the memory alive until it is deregistered. A lock around the table
+//! replaces the hazards: copies run under the lock, so that a registration never ends during a copy.
 
 use std::ptr::NonNull;
 
@@ -31,7 +31,7 @@ impl HeldRange {
     /// The range. It must not be used after the operation or the registration has ended.
     #[must_use]
     pub fn range<'a>(self) -> CheckedRange<'a> {
-        // SAFETY: until the operation or the registration ends, the memory is alive and left to this holder (`hold`'s contract). The caller
+        // SAFETY: until the operation or the registration ends, the memory is live and left to this holder (`hold`'s contract). The caller
         // does not use the range after that.
         unsafe { CheckedRange::new(self.at, self.len) }
     }

@@ -33,8 +33,8 @@ pub enum ClaimFault {
     /// No such registration, or it has ended.
     #[error("the handle is not registered")]
     Stale,
-    /// The range ends beyond the registration.
-    #[error("the registration has {len} bytes")]
+    /// The range does not lie inside the registration.
+    #[error("the range does not lie inside the registration, which has {len} bytes")]
     Bounds {
         /// The length of the region.
         len: u64,
@@ -48,8 +48,8 @@ pub enum ClaimFault {
     /// The protection tags of registration and VI differ.
     #[error("the protection tags of the registration and the VI differ")]
     Tag,
-    /// The word of an atomic operation is not aligned.
-    #[error("the word is not aligned")]
+    /// The word of an atomic operation is not aligned, or does not have 1, 2, 4 or 8 bytes.
+    #[error("the word is not aligned, or does not have 1, 2, 4 or 8 bytes")]
     Misaligned,
     /// The owner's process is gone.
     #[error("the peer is dead")]
@@ -203,11 +203,11 @@ impl OwnRegions {
     pub fn open_memory(&self, region: u32, generation: u32) -> Option<CheckedRange<'_>> {
         let slot = self.slots.get(region.wrapping_sub(self.first) as usize)?;
         let (at, len) = slot.live.filter(|_| slot.generation == generation)?;
-        // SAFETY: as in `memory`: registered, and so alive, while the table is borrowed.
+        // SAFETY: as in `memory`: registered, and so live, while the table is borrowed.
         Some(unsafe { CheckedRange::new(at, len) })
     }
 
-    /// Attaches an emptied pipe to a registration of this context. `None`: announces that a pipe may come. A peer that reads the
+    /// Empties a pipe, and attaches it to a registration of this context. `None`: announces that a pipe may come. A peer that reads the
     /// registration once, from front to back, takes pieces from the pipe after [`PipeWriter::stage`].
     pub fn attach_pipe(&mut self, region: u32, pipe: Option<&mut PipeWriter>) {
         if let Some(entry) = self.entry(region) {
@@ -323,8 +323,7 @@ pub fn names_memory_of(hazard: &Hazard, task: u32) -> bool {
     hazard.copying.load(Ordering::Acquire) >> 32 == u64::from(task) + 1
 }
 
-/// Release ("region hazard"), like the copier's own store of 0: the owner of a region that the line named before may see no other store to
-/// the line.
+/// Clears the hazard line of a process that has ended, and so copies no more.
 pub fn clear(hazard: &Hazard) {
     // Release ("region hazard"), like the copier's own store of 0: the owner of a region that the line named before may see no other store
     // to the line.
@@ -444,8 +443,8 @@ impl PeerMemory {
     }
 
     /// Copies a range of the peer's memory to `to`. Calls `idle` while a pipe is empty; `idle` returns whether it did something. With a
-    /// pipe, each of the two tasks copies every byte once: faster if the sender would otherwise wait, slower if the sender has other data
-    /// to copy. So if this task `also_sends`, the kernel copies a long range.
+    /// pipe, each of the two tasks copies every byte once: faster if the sender would otherwise wait, slower if both tasks send. So if this
+    /// task also sends (`also_sends`), the kernel copies a long range.
     ///
     /// # Errors
     /// The claim is refused, or the peer is gone.

@@ -76,7 +76,7 @@ enum LineMemory {
     Private { _lines: Arc<[Line]> },
 }
 
-/// The lines of one ring, a power of two of them.
+/// The lines of one ring. Their number is a power of two.
 #[derive(Clone, Debug)]
 pub struct Lines {
     first: NonNull<Line>,

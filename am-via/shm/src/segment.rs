@@ -94,7 +94,7 @@ impl Mapping {
         fork::note(self.base(), self.len(), keeps);
     }
 
-    /// A private memory file of `bytes` and its mapping: for tests and for in-process devices.
+    /// Makes a memory file of `bytes`, and maps it, for this process alone.
     ///
     /// # Errors
     /// The system's error.

@@ -28,8 +28,7 @@ impl WaitPolicy {
 /// Number of empty polls that means "sleep at once", as in the layers above.
 pub const NO_SPIN: u32 = u32::MAX / 2;
 
-/// Number of polls before the first pause. A poll alone takes long enough; a pause after it would delay arrivals (measured: by 25 ns
-/// for 8 bytes one way).
+/// Number of polls before the first pause. A pause after each poll would delay arrivals (measured: by 25 ns for 8 bytes one way).
 const EAGER_POLLS: u32 = 2000;
 /// Number of polls between two readings of the clock: about 1 us.
 const POLLS_BETWEEN_LOOKS: u32 = 32;

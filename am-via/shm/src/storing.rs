@@ -70,7 +70,7 @@ fn time_stamp() -> u64 {
     0
 }
 
-/// The time stamp counter when all earlier loads are over.
+/// The time stamp counter after all earlier loads have completed.
 fn time_stamp_after_loads() -> u64 {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: every x86-64 processor has the instruction; it touches no memory.

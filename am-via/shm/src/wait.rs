@@ -7,8 +7,8 @@
 //!
 //! Linux's barrier on all processors has a gap: if a thread of a registered process ends and another thread of that process runs next on
 //! the processor, the barrier skips that processor until another process has run there. A store that the barrier misses is in a store
-//! buffer, which drains within microseconds. So a caller that relies on the barrier looks a second time, a little later: a sleeper after a
-//! first, short sleep; others after [`SETTLE`].
+//! buffer, which drains within microseconds. So a caller that relies on the barrier looks a little later: a sleeper looks a second time,
+//! after a first, short sleep; other callers look only after [`SETTLE`].
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -30,8 +30,8 @@ pub struct Doorbell {
 // SAFETY: repr(C), atomics only.
 unsafe impl SharedAtomics for Doorbell {}
 
-/// Delay before a second look: longer than a store stays in its processor's store buffer, which has some dozen entries, each written to
-/// memory within about 100 ns.
+/// Delay of a look that relies on the barrier: longer than a store stays in its processor's store buffer, which has some dozen entries,
+/// each written to memory within about 100 ns.
 const SETTLE: Duration = Duration::from_micros(20);
 
 /// Limit of the first sleep, after which the sleeper looks again: like [`SETTLE`], without using the processor.
@@ -99,7 +99,7 @@ impl SleepBarrier {
     pub fn before_look(self) {
         self.before_first_look();
         if self == Self::Membarrier && cfg!(not(loom)) {
-            // The barrier's gap requires a second look, and the only look comes after this delay.
+            // Because of the barrier's gap, the caller may look only after this delay.
             let begun = Instant::now();
             while begun.elapsed() < SETTLE {
                 spin_loop();
