@@ -38,7 +38,7 @@ pub trait Carrier {
     /// host of its own.
     fn host(&self, task: u32) -> u32;
 
-    /// Whether a task is reached by the network. Its files on this host are stand-ins, to which only this host's tasks write.
+    /// Whether a task is reached over the network. Its files on this host are stand-ins, to which only this host's tasks write.
     fn is_far(&self, task: u32) -> bool;
 
     /// The network address of a context of a task, once it is known. Written by that task, so not to be trusted.

@@ -2,7 +2,7 @@
 //!
 //! Each task publishes its process, the name of its host, and the name of a memory file that it has open. A host is the set of tasks that
 //! can open the memory file of the first of them: names alone do not decide, since two containers or copies of a virtual machine may have
-//! the same. The first task of each host starts a watcher ([`watcher`]), which creates the host's files and publishes their
+//! the same name. The first task of each host starts a watcher ([`watcher`]), which creates the host's files and publishes their
 //! location. This happens when a task attaches for the first time, and all tasks of the job must do so.
 
 use std::collections::BTreeMap;
@@ -137,8 +137,8 @@ fn lead(launcher: &mut dyn Launcher) -> io::Result<Invitation> {
     Invitation::parse(&made.job).map_err(io::Error::other)
 }
 
-/// The number of each task's host, from the first task that each task has found. If that one has found another, the two do not see the same
-/// processes, and the task is a host of its own.
+/// The number of each task's host, from the first task that each task has found. If that first task has itself found another one, the two
+/// do not see the same processes, and the task is a host of its own.
 fn hosts(firsts: &[u32]) -> Vec<u32> {
     let mut numbers = BTreeMap::new();
     let host_of = |(task, &first): (u32, &u32)| {
@@ -179,14 +179,14 @@ impl Process {
         format!("am-host-{:x}", self.proof)
     }
 
-    /// Whether `own`, this task, can open memory files of that task. Tasks whose hosts have different names do not try.
+    /// Whether this task, `own`, can open the memory file of the other task, `self`. Tasks whose hosts have different names do not try.
     fn shares_memory_with(&self, own: &Self) -> bool {
         let opens = || memory::open_of_process(self.pid, &self.proof_name()).is_ok_and(|file| file.is_some());
         self.host_name == own.host_name && opens()
     }
 }
 
-/// The first task whose memory a task can open.
+/// The first task whose memory file a task can open, as the task has published.
 fn first_of(launcher: &mut dyn Launcher, task: u32) -> io::Result<u32> {
     let told = launcher.get(task, FIRST)?;
     told.parse().map_err(|_| is_not(task, &told, "a task"))

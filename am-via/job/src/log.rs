@@ -1,4 +1,4 @@
-//! Prints the events of the set-up path on the standard error, if `RUST_LOG` asks for them and the program has no subscriber of its own.
+//! Prints the events of the set-up path to standard error, if `RUST_LOG` asks for them and the program has no subscriber of its own.
 //!
 //! `RUST_LOG` is a level (error, warn, info, debug, trace), or a list of `crate=level,...` that gives crates and modules a level each; a
 //! level without a name applies to all others. The longest matching name wins.

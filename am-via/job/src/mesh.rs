@@ -100,7 +100,7 @@ impl Mesh {
     fn send(&mut self, word: &Word, except: Option<u32>) {
         self.said_at = Instant::now();
         for (_, link) in self.peers.iter_mut().filter(|(host, _)| Some(**host) != except) {
-            // If the send fails, the host is lost, and its reader notices that.
+            // If the send fails, the host is lost, and the thread that listens to it notices that.
             let _ = say(link, word);
         }
     }
@@ -155,7 +155,7 @@ fn prepared(link: TcpStream) -> io::Result<TcpStream> {
     Ok(link)
 }
 
-/// Identifies this host, and waits for the answer, since at an address that several hosts have, another program may listen.
+/// Identifies this host, and waits for the answer: several hosts may have the address, so another program may listen there.
 fn greet(link: TcpStream, host: u32, secret: u64) -> io::Result<(TcpStream, Lines<TcpStream>)> {
     let mut link = prepared(link)?;
     say(&mut link, &Word::Hello { host, secret })?;

@@ -164,8 +164,8 @@ impl JobOwner {
         }
     }
 
-    /// Replaces the processors of tasks that were not started by this owner by those on which their processes may run. Must be called
-    /// before any task attaches.
+    /// Sets the processors of tasks that this owner has not started: those on which their processes may run. Must be called before any task
+    /// attaches.
     ///
     /// # Errors
     /// A process has ended.

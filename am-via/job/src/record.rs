@@ -112,7 +112,7 @@ pub struct Recorder {
     task: u32,
     shared: Option<Shared<TaskRecord>>,
     keeps_events: bool,
-    /// Whether each event is also printed on the standard error.
+    /// Whether each event is also printed to standard error.
     says: AtomicBool,
     book: Mutex<Book>,
 }
@@ -206,7 +206,7 @@ impl Recorder {
         Self { task, shared, keeps_events, says: AtomicBool::new(false), book: Mutex::default() }
     }
 
-    /// Prints each event on the standard error from now on, as a tree of calls. MPICH over Portals printed the same for `MPI_DEBUG`.
+    /// Prints each event to standard error from now on, as a tree of calls. MPICH over Portals printed the same for `MPI_DEBUG`.
     pub fn say_all(&self) {
         self.says.store(true, Ordering::Relaxed);
     }

@@ -71,7 +71,7 @@ pub enum Memory {
     Auto,
     /// Only buffers in job memory are reached directly; all others are staged.
     Job,
-    /// Private buffers are reached by the kernel's copy.
+    /// All buffers, also those in job memory, are reached by the kernel's copy.
     Kernel,
     /// Everything is staged in pieces through the receive areas.
     Staged,

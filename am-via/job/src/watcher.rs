@@ -49,7 +49,7 @@ impl Part {
 /// The watcher's results.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Made {
-    /// `AM_JOB` of its first task.
+    /// `AM_JOB` of the host's first task.
     pub(super) job: String,
     /// The address for the watchers of other hosts, if they need it.
     pub(super) hub: Option<String>,

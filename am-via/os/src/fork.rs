@@ -145,7 +145,7 @@ fn with_table<R>(look: impl FnOnce(&mut Table) -> R) -> R {
 }
 
 /// Runs `work` while this process does not fork: after [`install`], a fork waits until `work` has ended. For a thread of a library that
-/// takes locks, which would stay taken in a child. `work` must not fork.
+/// takes locks: they would stay taken in a child. `work` must not fork.
 pub fn exclude<R>(work: impl FnOnce() -> R) -> R {
     WORK.with(work)
 }
@@ -213,7 +213,7 @@ extern "C" fn in_child() {
 /// Replaces a shared mapping by private memory.
 ///
 /// # Safety
-/// The range is one whole mapping, and this is the only thread.
+/// The range must be one whole mapping, and this the only thread.
 unsafe fn separate(mapping: &Noted, holds: bool) -> io::Result<()> {
     let &Noted { at, len, ref keeps } = mapping;
     let place: *mut libc::c_void = at.as_ptr().cast();
@@ -262,7 +262,7 @@ unsafe fn map_private(
 /// Writes to each page of a private mapping that holds data in its file, so that the page is this process's own from now on.
 ///
 /// # Safety
-/// `len` bytes at `at` map the start of the file `fd`, privately, and this is the only thread.
+/// The `len` bytes at `at` must map the start of the file `fd`, privately, and this must be the only thread.
 unsafe fn copy_pages(at: NonNull<u8>, len: usize, fd: RawFd) {
     let page = usize::try_from(super::memory::PAGE_BYTES).unwrap_or(4096);
     let mut from = 0;

@@ -27,7 +27,7 @@ impl Library {
     /// The loader's message.
     ///
     /// # Safety
-    /// `F` is a function pointer of the type that the library declares for this name.
+    /// `F` must be a function pointer of the type that the library declares for this name.
     pub unsafe fn symbol<F: Copy>(self, name: &CStr) -> Result<F, String> {
         const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
         // SAFETY: the handle came from dlopen and is never closed; the name is a C string.
@@ -50,7 +50,7 @@ fn loader_says() -> String {
 /// A copy of a library's C string. `None` if the pointer is null.
 ///
 /// # Safety
-/// `words` is null, or a C string that stays unchanged while this function reads it.
+/// `words` must be null, or a C string that stays unchanged while this function reads it.
 #[must_use]
 pub unsafe fn text(words: *const c_char) -> Option<String> {
     if words.is_null() {

@@ -82,7 +82,7 @@ pub fn limit(resource: Resource) -> Limit {
     Limit { soft: finite(raw.rlim_cur), hard: finite(raw.rlim_max) }
 }
 
-/// Raises the soft limit to the hard one and returns the value now in force.
+/// Raises the soft limit to the hard one, and returns the limit that is then in force.
 pub fn raise(resource: Resource) -> Limit {
     let now = limit(resource);
     if now.soft != now.hard {

@@ -116,8 +116,8 @@ fn check_holds(file: BorrowedFd<'_>, offset: u64, bytes: usize) -> io::Result<()
     Err(io::Error::new(io::ErrorKind::InvalidData, what))
 }
 
-/// Maps `bytes` of a memory file at `offset` (a multiple of [`PAGE_BYTES`]) for reading and writing, shared, and excluded from core dumps
-/// (a dump would fill the holes).
+/// Maps `bytes` of a memory file at `offset` (which must be a multiple of [`PAGE_BYTES`]) for reading and writing, shared, and excluded
+/// from core dumps (a dump would fill the holes).
 ///
 /// # Errors
 /// The file is shorter than the range, or could become so; the system's error. If no address space is left because of `RLIMIT_AS`, the text
@@ -151,7 +151,7 @@ pub fn fits(bytes: u64) -> bool {
 /// Includes the pages of a range in core dumps, or excludes them. If the system refuses (too many mappings), nothing changes.
 ///
 /// # Safety
-/// The range is mapped, and stays so during the call.
+/// The range must be mapped, and stay so during the call.
 pub unsafe fn set_in_dumps(at: NonNull<u8>, bytes: usize, shown: bool) {
     let advice = if shown { libc::MADV_DODUMP } else { libc::MADV_DONTDUMP };
     // SAFETY: madvise gets a mapped range (the caller's contract); neither advice changes contents.

@@ -17,7 +17,7 @@ pub fn allow_descendants_of(pid: u32) {
 /// Copies `bytes` from `remote` in process `pid` to `local`.
 ///
 /// # Safety
-/// `local..local + bytes` is writable memory that no other code accesses during the call.
+/// `local..local + bytes` must be writable memory that no other code accesses during the call.
 ///
 /// # Errors
 /// `EPERM` where the kernel refuses, `EFAULT` for a range that is not mapped there, `ESRCH` for a dead process.
@@ -33,7 +33,8 @@ pub unsafe fn read(pid: i32, remote: u64, local: *mut u8, bytes: usize) -> io::R
 /// Copies `bytes` from `local` to `remote` in process `pid`.
 ///
 /// # Safety
-/// `local..local + bytes` is readable memory that is not written during the call. The owner of the remote range has granted it for writing.
+/// `local..local + bytes` must be readable memory that is not written during the call. The owner of the remote range must have granted it
+/// for writing.
 ///
 /// # Errors
 /// Those of [`read`].

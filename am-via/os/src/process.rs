@@ -35,9 +35,9 @@ const GET_EXIT_INFO: libc::Ioctl = 0xc000_ff0b | (size_of::<ExitInfo>() as libc:
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// The child exited with this code.
+    /// The process exited with this code.
     Exited(i32),
-    /// This signal killed the child.
+    /// This signal killed the process.
     Signalled(i32),
 }
 
@@ -181,7 +181,7 @@ pub fn before_exec(command: &mut Command, steps: BeforeExec) {
                 libc::getppid()
             };
             if u32::try_from(parent) != Ok(starter) {
-                // The parent ended before its death signal was set up.
+                // The starter ended before the death signal was set up.
                 return Err(io::Error::from_raw_os_error(libc::ESRCH));
             }
         }

@@ -84,7 +84,7 @@ fn contains(set: &libc::cpu_set_t, cpu: usize) -> bool {
     cpu < cpus_max() && unsafe { libc::CPU_ISSET(cpu, set) }
 }
 
-/// Number of processors of a set.
+/// Maximum number of processors in a set.
 fn cpus_max() -> usize {
     usize::try_from(libc::CPU_SETSIZE).unwrap_or(0)
 }

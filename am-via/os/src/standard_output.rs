@@ -19,7 +19,7 @@ extern "C" fn look() {
     WAS_CLOSED.store(is_closed, Ordering::Relaxed);
 }
 
-/// Whether the standard output was closed when this process began.
+/// Whether standard output was closed when this process began.
 #[must_use]
 pub fn was_closed() -> bool {
     WAS_CLOSED.load(Ordering::Relaxed)
