@@ -161,7 +161,7 @@ fn argument(routine: &mut Routine, prototype: &Prototype, parameter: &Parameter)
             is_any = true;
             (kind.clone(), name.clone(), "type(*), dimension(*) :: {name}".to_owned())
         }
-        // Fortran does not use the address of a detached buffer.
+        // In Fortran, a call that detaches a buffer does not return the buffer's address.
         ("*mut c_void", "buffer_addr") => {
             is_any = true;
             writeln!(before, "let _ = {name};\nlet mut detached = 0_usize;")?;

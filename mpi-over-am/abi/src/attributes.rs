@@ -193,7 +193,7 @@ pub(crate) unsafe fn mpi_comm_get_attr(
 /// The values of the predefined attributes; programs get their addresses.
 static VALUES: [AtomicI32; 7] = [const { AtomicI32::new(0) }; 7];
 
-/// The address of a predefined attribute's value, if the attribute has a value; `None` if the number is not a predefined key.
+/// The address of a predefined attribute's value. `Some(None)`: the attribute has no value; `None`: the number is not a predefined key.
 fn predefined(communicator: &Communicator, keyval: c_int) -> Option<Option<usize>> {
     let known = |attribute| {
         communicator.predefined_attribute(attribute).map(|value| c_int::try_from(value).unwrap_or(c_int::MAX))

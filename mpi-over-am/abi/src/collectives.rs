@@ -316,7 +316,7 @@ impl Call<'_> {
         make(self.object.communicator.size().into()).map(Some)
     }
 
-    /// Elements to send in one piece, if they are not in place.
+    /// The bytes of elements to send; `None` for `MPI_IN_PLACE`, and in the cases of [`raw_to_send`].
     #[inline(always)]
     unsafe fn not_in_place(&self, at: *const c_void, count: i64, datatype: MPI_Datatype) -> Option<RawBytes> {
         if at.addr() == MPI_IN_PLACE { None } else { unsafe { raw_to_send(self.mpi, at, count, datatype) } }

@@ -222,7 +222,7 @@ pub(crate) fn numbers_of_event(index: usize) -> Option<(&'static str, &'static [
     Some((name, numbers))
 }
 
-/// A new info object with the hints in use: none.
+/// Stores a new info object without hints, because no hints are in use.
 unsafe fn put_hints(info: *mut MPI_Info) -> Result<(), c_int> {
     if !info.is_null() {
         let hints = keep_info(Info::new()).map_err(|failure| failure.code())?;

@@ -12,7 +12,7 @@ use crate::constants::{
 /// First handle of enumerations, variables and events.
 pub(crate) const HANDLES_FROM: usize = 0x1000;
 
-/// Number of starts of the interface minus number of its ends. Relaxed: the state of the interface has locks.
+/// Number of starts of the interface minus number of its ends. Relaxed: it publishes nothing; locks protect the state of the interface.
 static STARTED: AtomicUsize = AtomicUsize::new(0);
 
 /// Starts the interface once more.

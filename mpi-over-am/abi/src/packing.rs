@@ -21,7 +21,7 @@ fn refused(what: impl Into<String>) -> Failure {
     Failure::new(ErrorClass::Argument, what)
 }
 
-/// A buffer of packed bytes, from the position on.
+/// The bytes of a buffer of packed data from the program's position on.
 struct Rest {
     at: *mut u8,
     len: usize,
@@ -133,7 +133,7 @@ pub(crate) unsafe fn mpi_pack_size_c(
     })
 }
 
-/// external32 is the only representation.
+/// Refuses every data representation but external32, the only one that the standard defines for these calls.
 unsafe fn check_representation(name: *const c_char) -> Outcome<()> {
     // SAFETY: not null, and a NUL-terminated string of the program.
     let name = unsafe { CStr::from_ptr(not_null(name.cast_mut())?) };

@@ -751,7 +751,7 @@ pub(crate) unsafe fn mpi_mrecv_c(
     on_requests("MPI_Mrecv", |mpi, of| {
         let id = unsafe { start_mrecv(mpi, buf, count, datatype, message, of) }?;
         let communicator = &mpi.world.communicator;
-        // The buffer is unused when the call returns, also after an error.
+        // When the call returns, no operation uses the buffer any more, also after an error.
         let received = communicator.wait(id).inspect_err(|_| communicator.abandon(id))?;
         unsafe { store(status, &received) };
         Ok(())

@@ -1,5 +1,5 @@
-//! Job memory for the program's own blocks: those of `MPI_Alloc_mem`, and with `mpiexec --shared-malloc` all large ones of `malloc`. The
-//! latter come from `libmpi_malloc.so` (the package `malloc` beside this one), which is then preloaded and gets its memory here.
+//! Job memory for the program's own blocks: those of `MPI_Alloc_mem`, and with `mpiexec --shared-malloc` all large blocks of `malloc`. With
+//! this option, `libmpi_malloc.so` (the package `malloc` beside this one) is preloaded, and takes the large blocks from here.
 
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};

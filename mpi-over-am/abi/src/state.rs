@@ -401,7 +401,7 @@ pub(crate) fn set_finalized() {
     PROCESS.is_finalized.store(true, Ordering::Relaxed);
 }
 
-/// Whether the calling thread has started MPI.
+/// Whether the calling thread is the one that has started MPI.
 pub(crate) fn is_main_thread() -> bool {
     PROCESS.main_thread.load(Ordering::Relaxed) == this_thread()
 }

@@ -5,7 +5,8 @@
 //! to which the block is always returned. In a forked copy of the process new blocks come from the C library, and existing ones are private
 //! to the copy.
 //!
-//! Nothing here allocates, locks, or keeps state for a thread. A program with a `malloc` of its own continues to use that one.
+//! No function here allocates memory for itself, takes a lock, or uses thread-local state except `errno`. A program that has its own
+//! `malloc` continues to use it.
 
 #![cfg(target_env = "gnu")]
 #![expect(unsafe_code, reason = "called from C, and replaces C's own functions")]
@@ -35,7 +36,7 @@ const PAGE_BYTES: usize = 4096;
 /// Allocates a block of `len` bytes at the start of a page, or returns null. Sets `is_zero` to whether the block reads as zero.
 type Take = extern "C" fn(len: usize, is_zero: &mut bool) -> *mut u8;
 
-/// Frees a block of [`Take`] with this length.
+/// Frees a block that a [`Take`] has allocated with this length.
 type GiveBack = extern "C" fn(at: *mut u8, len: usize);
 
 /// Start address of job memory: 0 at first, constant from `MPI_Init` until the process ends.

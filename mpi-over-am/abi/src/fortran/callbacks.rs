@@ -34,7 +34,7 @@ impl Kept {
     }
 }
 
-/// Stores the functions of a call, in the order of its arguments.
+/// Stores the extra state of a call, and its functions in the order of its arguments.
 pub(crate) fn keep(functions: [Callback; 3], state: i64) -> &'static Kept {
     Box::leak(Box::new(Kept { functions, state, small_state: state as c_int }))
 }

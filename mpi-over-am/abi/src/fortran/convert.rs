@@ -49,7 +49,7 @@ impl Found {
     }
 }
 
-/// Stores the code of a call, if the program wants it.
+/// Stores the error code of a call, if the program has passed an address for it.
 #[inline(always)]
 pub(crate) unsafe fn report(ierror: *mut c_int, code: c_int) {
     if !ierror.is_null() {

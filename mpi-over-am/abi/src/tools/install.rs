@@ -80,8 +80,8 @@ fn prefix(mut words: impl Iterator<Item = OsString>) -> Result<Option<PathBuf>, 
     std::path::absolute(folder).map(Some).map_err(|error| error.to_string())
 }
 
-/// Returns the folder of the programs beside this one. If cargo runs this program, cargo has built none of the others, so this function
-/// builds them first.
+/// Returns the folder of this program, which also has the other programs. If cargo runs this program, cargo has not built the other
+/// programs, so this function builds them first.
 fn build() -> io::Result<PathBuf> {
     let own = env::current_exe()?;
     let folder =

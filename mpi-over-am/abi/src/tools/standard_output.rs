@@ -1,11 +1,11 @@
-//! Prints on the standard output, and reports if that fails.
+//! Prints on standard output, and reports if that fails.
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use mpi_over_am::output_was_closed;
 
-/// Prints a line. If it cannot be written, prints a message on the standard error and returns a failure.
+/// Prints a line. If it cannot be written, prints a message on standard error and returns a failure.
 #[must_use]
 pub fn say(name: &str, text: &str) -> ExitCode {
     let written = if output_was_closed() {
@@ -17,7 +17,7 @@ pub fn say(name: &str, text: &str) -> ExitCode {
     match written {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{name}: the standard output cannot be written: {error}");
+            eprintln!("{name}: standard output cannot be written: {error}");
             ExitCode::FAILURE
         }
     }

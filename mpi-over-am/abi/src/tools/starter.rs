@@ -44,7 +44,7 @@ For the job:
   --tag-output, -prepend-rank, -l
                            prefix each line of output with its task
   --timestamp-output       prefix each line of output with the time, UTC
-  --merge-stderr-to-stdout write the tasks' standard error to the standard output
+  --merge-stderr-to-stdout write the tasks' standard error to standard output
   --report-bindings        print on which processors each task may run
   --verbose, -v            print more about the job; --display-map does the same
   --info [--all|--json|NAME]
@@ -309,7 +309,9 @@ impl Plan {
             "--map-by" | "-map-by" => {
                 let word = value()?.to_string_lossy().to_ascii_lowercase();
                 if word.split(':').any(|part| part.starts_with("pe=")) {
-                    eprintln!("mpiexec: {option} {word}: tasks are not bound to a number of processors");
+                    eprintln!(
+                        "mpiexec: {option} {word} is ignored: a task is bound to one processor or to none"
+                    );
                 }
             }
             "--rank-by" | "-rank-by" | "-genvlist" | "-envlist" => drop(value()?),
