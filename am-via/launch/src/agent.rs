@@ -25,7 +25,7 @@ const CLOCK_QUESTIONS: u32 = 8;
 /// A launcher that is silent for this long is gone.
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(10);
 
-/// Runs the part of a job that the launcher at the other end of the standard input requests.
+/// Runs the part of a job that the launcher at the other end of standard input requests.
 ///
 /// # Errors
 /// The launcher sends no valid request, or cannot be told how the part has ended.
@@ -109,7 +109,7 @@ fn listen(tell: &Sender<Down>) {
 /// Watches this host's part of the job until the part ends.
 fn watch(running: Running, hosts: &[u32], host: u32, uplink: &Uplink) -> Result<Report, LaunchError> {
     let (tell, heard) = mpsc::channel();
-    // The thread ends with this process, since a read of the standard input can't be interrupted.
+    // The thread ends with this process, since a read of standard input can't be interrupted.
     thread::spawn(move || listen(&tell));
     let mut own = OwnNews::new(&running.job, hosts, host);
     let (first, number) = (running.first, super::number_of(&running.tasks));

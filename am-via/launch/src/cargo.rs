@@ -50,7 +50,7 @@ impl TargetKind {
     }
 }
 
-/// Builds `target` in release mode and returns the path of its executable. Cargo's messages go to the standard error.
+/// Builds `target` in release mode and returns the path of its executable. Cargo's messages go to standard error.
 ///
 /// # Errors
 /// [`LaunchError::NoSuchTarget`]; [`LaunchError::WhichPackage`]: several packages have such a target; [`LaunchError::Build`];

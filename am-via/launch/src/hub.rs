@@ -266,7 +266,7 @@ struct Ends {
     first: Option<Ending>,
     /// The end of an agent that failed; used if `first` is `None`.
     of_agent: Ending,
-    /// The agent of the task that failed first, whose own report is more precise.
+    /// The agent of the task that failed first. Its report about the end, which is more precise, replaces `first`.
     first_failed: Option<usize>,
     end_at: Option<Instant>,
     kill_at: Option<Instant>,

@@ -158,7 +158,7 @@ fn as_json(shown: &[SettingText]) -> serde_json::Value {
     serde_json::json!({ "machine": object(machine(Detail::Full)), "limits": object(bounds()), "settings": settings })
 }
 
-/// Lets a child try to read this process's memory, as one task reads another's.
+/// How private memory of a peer is reached: lets a child try to read this process's memory, as one task reads another's.
 fn private_memory_way() -> String {
     let expected = u64::from(std::process::id()) << 32 | 0x5eed;
     PROBED.store(expected, Ordering::Relaxed);

@@ -187,7 +187,7 @@ impl Launch {
         self
     }
 
-    /// Declares that the standard output was already closed when the user started the program, so that this process inherited a
+    /// Declares that standard output was already closed when the user started the program, so that this process inherited a
     /// replacement. A task that writes to its standard output then ends the job, as if this process had been started with a closed one.
     #[must_use]
     pub fn output_is_closed(mut self) -> Self {
@@ -209,7 +209,7 @@ impl Launch {
         self
     }
 
-    /// Prints hang reports on the standard error.
+    /// Prints hang reports to standard error.
     #[must_use]
     pub fn hang_reports(mut self, wanted: HangReports) -> Self {
         self.hang_reports = Some(wanted);

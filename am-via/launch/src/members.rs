@@ -135,7 +135,7 @@ pub(super) fn check_proc() -> Result<(), LaunchError> {
     if fs::exists("/proc/self/stat").unwrap_or(false) { Ok(()) } else { Err(LaunchError::NoProc) }
 }
 
-/// Reaps the ended children of this process except `kept`; these are the orphans that it has inherited.
+/// Reaps the ended children of this process except `kept`: the orphans that this process has inherited.
 pub(super) fn reap_orphans(kept: &[u32]) {
     let own = std::process::id();
     for (pid, found) in processes() {

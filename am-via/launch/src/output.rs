@@ -30,7 +30,7 @@ pub struct OutputFormat {
     pub tag: bool,
     /// Whether each line begins, after the tag, with the time (UTC) at which the launcher received the line's end.
     pub time: bool,
-    /// Whether the tasks' standard error is written to the standard output.
+    /// Whether the tasks' standard error is written to standard output.
     pub merged: bool,
 }
 
@@ -76,7 +76,7 @@ pub(super) struct Sinks {
 }
 
 impl Sinks {
-    /// This process's own output. `is_closed`: the standard output was closed from the start.
+    /// This process's own output. `is_closed`: standard output was closed from the start.
     pub(super) fn of_this_process(is_closed: bool) -> Self {
         let stdout: Box<dyn Write + Send> = if is_closed { Box::new(Closed) } else { Box::new(io::stdout()) };
         Self { stdout, stderr: Box::new(io::stderr()) }
@@ -105,7 +105,7 @@ pub(super) struct Forwarder {
 }
 
 impl Forwarder {
-    /// Forwards `sources`, pairs of task and output. If the standard output can no longer be written, requests the end of the job through
+    /// Forwards `sources`, pairs of task and output. If standard output can no longer be written, requests the end of the job through
     /// `end`.
     pub(super) fn start(
         sources: Vec<(u32, Source)>,
@@ -225,7 +225,7 @@ impl Work {
             self.keep_last_line(stream, bytes);
         }
         if is_error && !self.merged {
-            // If the standard error is closed, that can't be reported anywhere.
+            // If standard error is closed, that can't be reported anywhere.
             let _ = self.stderr.write(bytes);
         } else if let Err(error) = self.stdout.write(bytes) {
             self.end.ask(EndedBy::OutputClosed(error.raw_os_error().unwrap_or(libc::EIO)));

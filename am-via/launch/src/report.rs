@@ -12,7 +12,7 @@ use am_via_os::signal;
 pub struct Report {
     /// One entry for each task.
     pub tasks: Vec<TaskReport>,
-    /// The first failure. Its last words are the task's own, or its last line on the standard error.
+    /// The first failure. Its last words are the task's own, or its last line on standard error.
     pub failure: Option<Failure>,
     /// Why the launcher ended the job, if the reason is not a task's failure.
     pub ended_by: Option<EndedBy>,

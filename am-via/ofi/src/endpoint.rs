@@ -39,7 +39,7 @@ pub struct Endpoint {
     receive_memory: *mut c_void,
     /// Registrations of memory that peers read, closed before the other objects.
     pub(crate) lent: Vec<NonNull<Mr>>,
-    /// Dropped before the buffers, so that the network no longer uses them.
+    /// Dropped before the buffers, so that the network no longer uses the buffers when they are freed.
     pub(crate) objects: Objects,
     /// `None` if the provider has no reads.
     pub(crate) reads: Option<Reads>,
@@ -75,7 +75,7 @@ impl Endpoint {
         let info = infos.best().ok_or_else(|| OfiError::NoProvider { wanted: String::new() })?;
         let name = provider(info);
         let (tx_size, rx_size, inject_bytes, mr_mode) = sizes(info);
-        // SAFETY: an element of `infos`, which is alive, with its parts.
+        // SAFETY: an element of `infos`, which is live, with its parts.
         let (can_read, key_bytes) =
             unsafe { (info.as_ref().caps & FI_RMA != 0, (*info.as_ref().domain_attr).mr_key_size) };
         let bytes = message_bytes_max(info);
@@ -87,7 +87,7 @@ impl Endpoint {
         let mut objects = Objects::default();
         let info = info.as_ptr();
         let mut fabric: *mut Fabric = ptr::null_mut();
-        // SAFETY: the attributes belong to the live list `infos`; the variable for the object is alive.
+        // SAFETY: the attributes belong to the live list `infos`; the variable for the object is live.
         let code = unsafe { (library.fabric)((*info).fabric_attr, &mut fabric, ptr::null_mut()) };
         library.check("opening the fabric", code)?;
         let fabric = objects.keep(fabric);
@@ -196,8 +196,10 @@ impl Endpoint {
     /// Sends `len` bytes, which `fill` writes, with `word`. Returns `false` if the network takes no message now: poll and try again.
     ///
     /// # Errors
-    /// The network refuses the message, and polling would not help. Panics if `len` is above
-    /// [`message_bytes_max`](Self::message_bytes_max).
+    /// The network refuses the message, and polling would not help.
+    ///
+    /// # Panics
+    /// `len` is above [`message_bytes_max`](Self::message_bytes_max).
     pub fn send(
         &mut self,
         to: PeerAddress,

@@ -161,7 +161,7 @@ impl Infos {
             domain.cq_data_size = 4;
         }
         let mut found = ptr::null_mut();
-        // SAFETY: no node and no service, hints that are alive, and a variable for the answer.
+        // SAFETY: no node and no service, live hints, and a variable for the answer.
         let code = unsafe {
             (library.getinfo)(VERSION, ptr::null(), ptr::null(), 0, hints.first.as_ptr(), &mut found)
         };
@@ -172,7 +172,7 @@ impl Infos {
     }
 
     fn iter(&self) -> impl Iterator<Item = NonNull<Info>> {
-        // SAFETY: a list that ends with null, alive as long as `self`.
+        // SAFETY: a list that ends with null, and is live as long as `self`.
         std::iter::successors(Some(self.first), |info| NonNull::new(unsafe { info.as_ref() }.next))
     }
 

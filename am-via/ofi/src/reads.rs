@@ -69,7 +69,7 @@ pub(crate) struct Reads {
     keys: Keys,
 }
 
-/// The keys for registrations, if the provider does not choose them itself: numbers of at most its length of keys, used in turn.
+/// The keys for registrations, if the provider does not choose them itself: numbers that fit into its key length, used in turn.
 #[derive(Debug)]
 struct Keys {
     next: u64,

@@ -50,10 +50,10 @@ struct Options {
     /// Prefixes each line of output with the time, UTC.
     #[arg(long)]
     timestamp_output: bool,
-    /// Writes the tasks' standard error to the standard output.
+    /// Writes the tasks' standard error to standard output.
     #[arg(long, conflicts_with = "output_dir")]
     merge_output: bool,
-    /// Prints, on the standard error, the processors on which each task may run.
+    /// Prints to standard error the processors on which each task may run.
     #[arg(long)]
     report_bindings: bool,
     /// Writes the output of each task to files in this folder (task-0.stdout, task-0.stderr, ...) instead of forwarding it. With --hosts,
@@ -63,7 +63,7 @@ struct Options {
     /// Ends the job if it still runs after this number of seconds.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
-    /// Prints a report of what the tasks do, on the standard error, whenever a task has waited this number of seconds and nothing arrived.
+    /// Prints a report of what the tasks do to standard error whenever a task has waited this number of seconds and nothing arrived.
     /// Even without this option the report is printed on SIGUSR2 to amrun, before the time limit ends the job, and once if nothing has
     /// reached any task for 5 seconds.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
@@ -101,7 +101,7 @@ struct Options {
     /// Starts the tasks in this directory.
     #[arg(long, value_name = "DIR")]
     wdir: Option<PathBuf>,
-    /// Prints more about the job on the standard error: the processes of its tasks and the number of processors, for each host.
+    /// Prints more about the job to standard error: the processes of its tasks and the number of processors, for each host.
     #[arg(long)]
     verbose: bool,
     /// The program and its arguments, or the example's arguments.
@@ -113,13 +113,13 @@ struct Options {
     /// job of several hosts, the first amrun process reports all tasks, and any other process reports those of its host.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     command: Vec<OsString>,
-    /// Set by the caller of amrun, or by amrun for its second process, if the standard output was closed.
+    /// Set by the caller of amrun, or by amrun for its second process, if standard output was closed.
     #[arg(long, hide = true)]
     output_is_closed: bool,
     /// Set by amrun for its second process.
     #[arg(long, hide = true, value_name = "PID")]
     guarded_by: Option<u32>,
-    /// Writes the manual page (man) or the completion for a shell (bash, zsh, fish) to the standard output.
+    /// Writes the manual page (man) or the completion for a shell (bash, zsh, fish) to standard output.
     #[arg(long, hide = true, value_name = "WHAT")]
     write: Option<Written>,
     /// Set by `amrun info` for a child process that tries to read the memory of amrun.

@@ -22,7 +22,7 @@ pub enum Verdict {
     },
     /// All living tasks wait, and none has an operation under way: only a message from outside the job could end this.
     Idle,
-    /// Each waiting task may receive a message from one of these tasks, which do not wait for a message.
+    /// Each waiting task may receive a message from one of these tasks, which can act without a message.
     Others(Vec<u32>),
     /// No task waits.
     NobodyWaits,

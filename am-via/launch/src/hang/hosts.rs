@@ -48,7 +48,7 @@ impl HostsActivity {
         }
     }
 
-    /// Prints a report if one is due, and updates the file, once a second.
+    /// Once a second, updates the file, and prints a report if one is due.
     pub(crate) fn look(&mut self) {
         if !self.watch.is_time() {
             return;

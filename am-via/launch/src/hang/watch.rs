@@ -20,7 +20,7 @@ pub enum HangFormat {
     Json,
 }
 
-/// When the launcher prints hang reports on its standard error.
+/// When the launcher prints hang reports to its standard error.
 ///
 /// Whatever the fields say, the launcher prints a report on SIGUSR2, if it has a process of its own; before a time limit ends the job; and
 /// once when nothing has reached any task for five seconds and only messages can end the tasks' waits.
@@ -93,7 +93,7 @@ impl HangWatch {
         self.print(&HangReport::of(job));
     }
 
-    /// Prints a report on the standard error.
+    /// Prints a report to standard error.
     pub(crate) fn print(&mut self, report: &HangReport) {
         self.printed_at = Some(Instant::now());
         self.has_told = true;
