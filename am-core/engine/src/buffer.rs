@@ -1,6 +1,5 @@
-//! User memory that the engine holds beyond a call, and bytes that have arrived. This is the only module of the crate with `unsafe` blocks.
-//!
-//! Four kinds of memory pass through here:
+//! The types of memory: ranges that operations hold, bytes that have arrived, memory that the fabric allocated, and memory that tasks
+//! share. This is the only module of the crate with `unsafe` blocks.
 //!
 //! * [`RawBytes`] and [`RawBuffer`]: a range of user memory whose owner has promised to leave it alone until the operation that holds it
 //!   has ended. Blocking calls make such ranges from borrows, other operations make them from buffers that they own, and callers that have
@@ -8,7 +7,7 @@
 //! * [`Arrived`]: bytes of a message that lie in private memory or still in the NIC's buffer, where the sender could change them. They are
 //!   copied, never borrowed as a slice.
 //! * [`JobBuffer`] and [`Exposed`]: memory that the fabric allocated, private to the program or open to peers.
-//! * [`SharedMemory`]: memory that several tasks have mapped as one.
+//! * [`SharedMemory`]: one block of memory, mapped by several tasks.
 
 mod arrived;
 mod exposed;

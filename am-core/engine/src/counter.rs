@@ -110,7 +110,7 @@ impl Counters {
         Ok(Counter(name))
     }
 
-    /// Removes a counter. Messages that still name it no longer find it.
+    /// Removes a counter. A message that still names the counter does not find it.
     pub fn remove(&mut self, counter: Counter) {
         if let Some(slot) = self.slot_mut(counter.0) {
             // The next generation: a late message for the old counter finds nothing.

@@ -168,7 +168,7 @@ pub enum Error {
         /// The element type.
         element: &'static str,
     },
-    /// A query or setting that does not exist, or a value that it cannot have (`LAPI_ERR_QUERY_TYPE`, `LAPI_ERR_SET_VAL`).
+    /// A setting that cannot be changed, or a value that it cannot have (`LAPI_ERR_QUERY_TYPE`, `LAPI_ERR_SET_VAL`).
     #[error("{name} can't be set to {value}: {why}")]
     Setting {
         /// The name of the setting.
@@ -198,7 +198,7 @@ pub enum Error {
     },
     /// Operations with a task were purged (`LAPI_ERR_TGT_PURGED`).
     #[error(
-        "operations with {task} were purged by {by}: new ones are refused until this task resumes {task}"
+        "operations with {task} were purged by {by}: {by} starts no new ones until it calls resume_totask"
     )]
     Purged {
         /// The other side.
@@ -272,7 +272,7 @@ pub enum Error {
     },
     /// A ticket that was used before, or whose message is gone.
     #[error(
-        "ticket {ticket:#x} names no waiting message: it was used before, or its sender failed or withdrew it"
+        "ticket {ticket:#x} names no waiting message: the ticket was used before, or the message's sender failed or withdrew it"
     )]
     UnknownTicket {
         /// The ticket's number.

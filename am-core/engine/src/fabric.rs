@@ -192,9 +192,9 @@ pub trait Post {
     #[inline(always)]
     fn take_next(&mut self, _next: Next) {}
 
-    /// Whether this number of one-way packets can be posted to a peer now, and carry `bytes` there sooner than a
+    /// Whether the given number of one-way packets can be posted to a peer now, and would carry `bytes` there sooner than a
     /// [`read`](Memory::read) by the peer would: both tasks then copy at the same time, or the network carries the packets as one message.
-    /// If so, and the number is not 0, the caller must post these packets next. The fabric refuses none of them until it is polled.
+    /// If so, and the number is not 0, the caller must post these packets next. The fabric must refuse none of them until it is polled.
     fn takes_pieces(&mut self, _to: PeerIndex, _bytes: &[u8], _packets: u32) -> bool {
         false
     }
@@ -280,8 +280,8 @@ pub trait Memory {
     /// [`Transfer::Staged`], or none.
     fn read(&mut self, from: RemoteAddress, to: RawBuffer, op: OpId) -> Result<Transfer>;
 
-    /// Finds granted memory of a peer for [`lend_mapped`](Self::lend_mapped); returns whether this task has mapped it. Either all tasks
-    /// have mapped a region, or none.
+    /// Finds granted memory of a peer for [`lend_mapped`](Self::lend_mapped); returns whether this task has mapped it. The answer for a
+    /// region must be the same in all tasks.
     ///
     /// # Errors
     /// `RemoteRange`: the memory is not granted for the accesses `need`. `PeerFailed`: the peer is dead.
@@ -330,7 +330,7 @@ pub struct WaitFacts {
 /// An operation under way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnderWay {
-    /// "message", "get".
+    /// For example "message" or "get".
     pub what: &'static str,
     /// The task at the other end; `None`: any.
     pub partner: Option<TaskId>,
@@ -385,9 +385,9 @@ pub trait World {
     /// Packets exchanged by this endpoint and `peer` so far.
     fn traffic(&self, peer: PeerIndex) -> Traffic;
 
-    /// Marks this task as failed, for all peers to see: called when it unwinds out of an operation.
+    /// Marks this task as failed, for all peers to see; for example when it unwinds out of an operation.
     fn fail(&mut self, why: &str);
 
-    /// Wakes this fabric's owner from another thread.
+    /// A function that wakes this fabric's owner, from any thread.
     fn waker(&self) -> Waker;
 }

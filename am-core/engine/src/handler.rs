@@ -325,21 +325,21 @@ impl MessageName {
 /// The handlers of a context, either known at compile time, or registered one by one as in am-core's `HandlerTable`.
 pub trait HandlerSet {
     /// Whether [`header`](Self::header) runs code of the program, during which communicating calls are rejected. If false, the engine does
-    /// not mark when a handler runs; the set, part of a library, must then not communicate.
+    /// not mark when a handler runs: the handlers, which belong to a library, must then not communicate.
     const RUNS_USER_CODE: bool;
 
     /// Runs header handler `id`; `None` if there is no such handler.
     fn header(&mut self, id: HandlerId, message: &Message<'_>) -> Option<Answer>;
 
     /// Consumes a message whose data are all `here`, instead of [`header`](Self::header): stores the data, and runs the completion (LAPI's
-    /// header handlers do this with `LAPI_BURY_MSG`). Returns whether the message was consumed; if not, nothing has changed, and `header`
-    /// is called. Only for sets that run no code of the program.
+    /// header handlers do this with `LAPI_BURY_MSG`). Returns whether the message was consumed. If not, the set must have changed nothing,
+    /// and `header` is called. Only for sets that run no code of the program.
     #[inline(always)]
     fn consume(&mut self, _id: HandlerId, _source: Endpoint, _uhdr: &[u8], _here: Arrived<'_>) -> bool {
         false
     }
 
-    /// Called when the request that [`Completion::MarkRequest`] names is complete.
+    /// Called when a request has ended: one that [`Completion::MarkRequest`] names, or that of an operation of this task.
     fn complete_request(&mut self, request: u64, delivered: Delivered);
 
     /// Like [`complete_request`](Self::complete_request), for a message that arrived whole and had no buffer of its own. This is the

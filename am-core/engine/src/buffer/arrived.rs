@@ -1,4 +1,4 @@
-//! Bytes that have arrived.
+//! The bytes of one completion entry, and bytes that have arrived.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -80,14 +80,14 @@ impl InlineBytes {
     #[inline(always)]
     #[must_use]
     pub fn push_raw(&mut self, bytes: RawBytes) -> bool {
-        // SAFETY: the bytes are live and unwritten (`RawBytes::new`), so they are not those of `self`, which is borrowed exclusively.
+        // SAFETY: the bytes are live and nothing writes them (`RawBytes::new`), so they are not those of `self`, which this call may write.
         unsafe { self.push_from(bytes.at().as_ptr(), bytes.len()) }
     }
 
     /// Appends the `len` bytes at `from`; returns whether they fitted.
     ///
     /// # Safety
-    /// `from..from + len` is readable, and not a part of `self`.
+    /// `from..from + len` must be readable, and must not overlap `self`.
     #[inline(always)]
     unsafe fn push_from(&mut self, from: *const u8, len: usize) -> bool {
         // Read once: after the copy the compiler would not know that the length is unchanged.
@@ -138,7 +138,7 @@ impl Default for InlineBytes {
 /// The little-endian word at `offset` of `len` bytes, with zeroes for bytes beyond the end.
 ///
 /// # Safety
-/// `from..from + len` is readable.
+/// `from..from + len` must be readable.
 #[inline(always)]
 unsafe fn word_at(from: *const u8, len: usize, offset: usize) -> u64 {
     // SAFETY: each read lies inside the `len` readable bytes (the caller's promise): it begins at `offset` or 0 and its end was compared
@@ -181,8 +181,8 @@ impl<'a> Arrived<'a> {
     /// Bytes in a NIC's buffer.
     ///
     /// # Safety
-    /// `at..at + len` is mapped and readable during `'a`. Its bytes may change meanwhile if the sender misbehaves: a copy then holds a
-    /// mixture of old and new bytes.
+    /// `at..at + len` must be mapped and readable during `'a`. The bytes may change meanwhile (if the sender misbehaves): a copy then holds
+    /// a mixture of old and new bytes.
     #[inline(always)]
     #[must_use]
     pub unsafe fn shared(at: NonNull<u8>, len: usize) -> Self {

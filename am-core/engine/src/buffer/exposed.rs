@@ -21,12 +21,13 @@ pub trait BlockOwner: Send + Sync + fmt::Debug {
     /// Takes back the block at `at`. Called once for each block, by [`JobBuffer`]'s drop.
     ///
     /// # Safety
-    /// The block was passed to [`JobBuffer::new`] together with this owner; nothing uses it any more, and it was not taken back before.
+    /// The block must belong to a [`JobBuffer`] with this owner, must not be used any more, and must not have been taken back before.
     unsafe fn take_back(&self, at: NonNull<u8>, len: usize);
 }
 
-/// A block of memory that belongs to the program and dereferences to `[u8]`. If possible it lies in job memory, from and to which
-/// operations of peers copy directly. A block that the fabric or [`zeroed`](Self::zeroed) has made is filled with zeroes.
+/// A block of memory that belongs to the program and dereferences to `[u8]`. A block that the fabric allocates lies in job memory if
+/// possible: operations of peers copy directly from and to job memory. Blocks of the fabric and of [`zeroed`](Self::zeroed) are filled with
+/// zeroes.
 #[derive(Debug)]
 pub struct JobBuffer {
     at: NonNull<u8>,
@@ -43,7 +44,7 @@ impl JobBuffer {
     /// A block of `len` initialised bytes at `at` that `owner` takes back.
     ///
     /// # Safety
-    /// `at..at + len` is initialised, readable and writable, and nothing else touches it until `owner.take_back(at, len)`.
+    /// `at..at + len` must be initialised, readable and writable, and nothing else may touch it until `owner.take_back(at, len)`.
     #[must_use]
     pub unsafe fn new(at: NonNull<u8>, len: usize, owner: Arc<dyn BlockOwner>) -> Self {
         Self { at, len, owner }
@@ -124,7 +125,7 @@ impl From<Vec<u8>> for JobBuffer {
 
 impl Drop for JobBuffer {
     fn drop(&mut self) {
-        // SAFETY: `at`, `len` and `owner` came to `new` together; the drop is the end of the block's only user.
+        // SAFETY: the block belongs to `owner` (every constructor), and this drop ends its only user.
         unsafe { self.owner.take_back(self.at, self.len) };
     }
 }
@@ -157,7 +158,7 @@ pub struct Access {
 }
 
 impl Access {
-    /// No access for peers. The owner requests this for its own memory.
+    /// No access for peers. The engine asks for this to access its own task's memory, whatever peers may do there.
     pub const OWNER: Self = Self { read: false, write: false, for_operation: false };
     /// Reading only.
     pub const READ: Self = Self { read: true, write: false, for_operation: false };
@@ -185,7 +186,7 @@ impl Access {
 pub struct Grant {
     /// The slot.
     pub region: u32,
-    /// How many times the slot has been used. A claim with an older generation is rejected.
+    /// How many times the slot has been used. A claim with another generation is rejected.
     pub generation: u32,
 }
 
@@ -195,7 +196,7 @@ impl Grant {
 
     /// Whether the grant was made for one operation of the engine. Programs cannot name such a grant in a put, get or rmw: the calls reject
     /// it. Only the peer of that operation uses the grant, and the peer reports when it has finished, so revoking the grant needs no check
-    /// for copies by others.
+    /// for copies by other tasks.
     #[inline(always)]
     #[must_use]
     pub fn is_for_operation(self) -> bool {
@@ -305,8 +306,8 @@ pub struct Exposed {
     is_shared: bool,
 }
 
-/// The context that has exposed a region. Its endpoint alone does not identify the context: an endpoint is used again by a later context,
-/// and by contexts of other networks in the same process, whose grants have the same numbers.
+/// The context that has exposed a region. Its endpoint alone does not identify the context: a later context may have the same endpoint, and
+/// so may contexts of other networks in the same process, whose grants may have the same numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// The owner's endpoint.
@@ -345,7 +346,7 @@ impl Exposed {
     /// Returns the buffer, or an empty one for shared memory.
     ///
     /// # Safety
-    /// The fabric of the region's owner has reported the grant as revoked.
+    /// The fabric of the region's owner must have reported the grant as revoked, and nothing may be storing there any more.
     #[must_use]
     pub unsafe fn into_buffer(self) -> JobBuffer {
         let buffer = core::mem::ManuallyDrop::into_inner(self.buffer);
@@ -474,7 +475,7 @@ impl Exposed {
         Ok(())
     }
 
-    /// The 64-bit word at `offset` as an atomic, for updates that peers make as well.
+    /// The 64-bit word at `offset` as an atomic, which peers may update at the same time.
     ///
     /// # Errors
     /// [`Error::LocalRange`] or [`Error::Misaligned`].
@@ -485,14 +486,14 @@ impl Exposed {
         Ok(unsafe { AtomicU64::from_ptr(at.cast().as_ptr()) })
     }
 
-    /// The 32-bit word at `offset` as an atomic.
+    /// The 32-bit word at `offset` as an atomic, which peers may update at the same time.
     ///
     /// # Errors
     /// [`Error::LocalRange`] or [`Error::Misaligned`].
     pub fn atomic_u32(&self, offset: u64) -> Result<&AtomicU32> {
         let at = self.check_aligned(offset, 4)?;
         // SAFETY: the four bytes are live (`check`) and aligned; while exposed, the block is accessed by atomics and copies only, and
-        // `&self` keeps it exposed.
+        // `&self` keeps it from being taken back.
         Ok(unsafe { AtomicU32::from_ptr(at.cast().as_ptr()) })
     }
 

@@ -102,7 +102,7 @@ impl From<RawPieces<RawBuffer>> for RawPieces<RawBytes> {
 }
 
 impl RawPieces<RawBytes> {
-    /// Writes the `len` bytes from `offset` on, or those before the end. `writer` must have at least `len` bytes free.
+    /// Writes the `len` bytes from `offset` on, or fewer at the end of the pieces. `writer` must have at least `len` bytes free.
     pub(crate) fn gather_from(&self, offset: u64, len: usize, writer: &mut PacketWriter<'_>) {
         let mut done = 0;
         while let Some(part) = self.part_at(offset + done, len as u64 - done).filter(|part| !part.is_empty())

@@ -7,36 +7,37 @@ use core::sync::atomic::AtomicU64;
 use am_atomics::{AtomicOp, Width};
 use am_copies as copies;
 
-/// Memory to send from. Its maker has promised that the bytes stay live and unwritten until the operation that holds it has ended.
+/// Memory to send from. The maker of this value has promised that the bytes stay live and unwritten until the operation that holds the
+/// value has ended.
 #[derive(Clone, Copy, Debug)]
 pub struct RawBytes {
     at: NonNull<u8>,
     len: usize,
 }
 
-/// Memory to receive into. Its maker has promised that the bytes stay live and untouched by others until the operation that holds it has
-/// ended.
+/// Memory to receive into. The maker of this value has promised that the bytes stay live, and that no other code touches them, until the
+/// operation that holds the value has ended.
 #[derive(Clone, Copy, Debug)]
 pub struct RawBuffer {
     at: NonNull<u8>,
     len: usize,
 }
 
-/// Proof that the caller is the engine: only this crate can make such a value. Granted memory is lent without a lifetime: the engine uses
-/// the memory before it does anything else.
+/// Proof that the caller is the engine: only this crate can make such a value. Granted memory is lent to it without a lifetime, because the
+/// engine uses the memory before it does anything else.
 #[derive(Clone, Copy, Debug)]
 pub struct ForEngine(pub(crate) ());
 
 /// What a fabric promises about memory that it receives or lends.
 ///
 /// # Safety
-/// An implementation
-/// * uses a [`RawBytes`] or [`RawBuffer`] only until its operation has ended: until the call returns, until the fabric reports the end of a
+/// An implementation must
+/// * use a [`RawBytes`] or [`RawBuffer`] only until its operation has ended: until the call returns, until the fabric reports the end of a
 ///   posted transfer, or until a grant has been revoked;
-/// * reports a grant as revoked only when no peer can touch the memory any more, however peers behave;
-/// * lends memory of a grant only while the grant is live, only under the name that the grant was given (with or without
+/// * report a grant as revoked only when no peer can touch the memory any more, however peers behave;
+/// * lend memory of a grant only while the grant is live, only under the name that the grant was given (with or without
 ///   [`Grant::OPERATION_BIT`](super::Grant::OPERATION_BIT)), and only a requested range that lies inside it;
-/// * unwinds only if the body of a packet does.
+/// * unwind only if the body of a packet does.
 pub unsafe trait KeepsPromises {}
 
 // SAFETY: the promise of the constructor is not bound to a thread.
@@ -53,7 +54,8 @@ impl RawBytes {
     /// `len` bytes at `at`.
     ///
     /// # Safety
-    /// `at..at + len` lies in one allocation, is readable, and is not written, until the operation that gets the value has ended.
+    /// `at..at + len` must lie in one allocation and be readable, and must not be written, until the operation that gets the value has
+    /// ended.
     #[inline(always)]
     #[must_use]
     pub unsafe fn new(at: NonNull<u8>, len: usize) -> Self {
@@ -137,8 +139,8 @@ impl RawBuffer {
     /// `len` bytes at `at`.
     ///
     /// # Safety
-    /// `at..at + len` lies in one allocation, is writable, and is not accessed by other code, until the operation that gets the value has
-    /// ended.
+    /// `at..at + len` must lie in one allocation and be writable, and other code must not access it, until the operation that gets the
+    /// value has ended.
     #[inline(always)]
     #[must_use]
     pub unsafe fn new(at: NonNull<u8>, len: usize) -> Self {
@@ -218,7 +220,7 @@ impl RawBuffer {
     }
 }
 
-/// Granted memory that the caller has mapped, lent for one call. Other tasks read and write it meanwhile, so it is copied or updated
+/// Granted memory that the caller has mapped, lent for one call. Other tasks may read and write it meanwhile, so it is copied or updated
 /// atomically, never borrowed.
 #[derive(Debug)]
 pub struct MappedRange<'a> {
@@ -230,8 +232,8 @@ impl MappedRange<'_> {
     /// `len` bytes at `at`.
     ///
     /// # Safety
-    /// `at..at + len` lies in one mapping, and stays mapped, readable and writable until the call that the value is lent to returns. Until
-    /// then the memory's owner accesses it only as a holder of the grant may.
+    /// `at..at + len` must lie in one mapping, and stay mapped, readable and writable until the call that the value is lent to returns.
+    /// Until then the memory's owner may access it only as a holder of the grant may.
     #[inline(always)]
     #[must_use]
     pub unsafe fn new(at: NonNull<u8>, len: usize) -> Self {
@@ -335,7 +337,7 @@ impl<'a> PacketWriter<'a> {
     /// Writes at most `len` bytes at `at`.
     ///
     /// # Safety
-    /// `at..at + len` is writable during the value's lifetime, and nothing else reads or writes it meanwhile.
+    /// `at..at + len` must be writable during the value's lifetime, and nothing else may read or write it meanwhile.
     #[inline(always)]
     #[must_use]
     pub unsafe fn new(at: NonNull<u8>, len: usize) -> Self {

@@ -26,7 +26,7 @@ const BOUNCES_KEPT: usize = 4;
 const READS_AT_ONCE: u32 = 4;
 
 impl<U: UserCode> Engine<U> {
-    /// Runs the header handler of an announced message.
+    /// Handles an announcement: runs the message's header handler, or checks the destination of a put.
     pub(crate) fn handle_request<F: Fabric, H: HandlerSet>(
         &mut self,
         fabric: &F,
@@ -213,7 +213,7 @@ impl<U: UserCode> Engine<U> {
     }
 
     /// Fetches data of one message, as much as the budget allows. Returns whether the next message may be fetched. If this message can
-    /// continue without a completion, it goes back to the front of the queue. Otherwise the completion of a read puts it back.
+    /// continue before a read ends, it goes back to the front of the queue. Otherwise the end of a read puts it back.
     fn fetch<F: Fabric, H: HandlerSet>(
         &mut self,
         key: u32,
@@ -425,7 +425,7 @@ impl<U: UserCode> Engine<U> {
         self.deliver(completion, source, delivered, tail, fabric, handlers)
     }
 
-    /// Whether this task is fetching data into the memory of its own grant.
+    /// Whether this task is fetching data into the memory of its own grant `own`.
     pub fn is_receiving_into(&self, own: Grant) -> bool {
         self.incoming.iter().any(|(_, incoming)| {
             matches!(incoming.stage, Stage::Fetching { in_flight: 1.., .. }) && incoming.is_into(own)

@@ -77,7 +77,8 @@ impl FenceWaiting {
 
 impl<U: UserCode> Engine<U> {
     /// Handles a fence of a peer, which asks whether everything that the peer sent before is done. Packets arrive in order, so earlier
-    /// packets are stored. Earlier messages may still be arriving, and handlers may be on the handler thread.
+    /// packets have been handled, and a fence of data is answered at once. A fence of operations waits for messages that are still
+    /// arriving, and for handlers on the handler thread.
     pub(crate) fn handle_fence(&mut self, packet: Packet<'_>) -> Result<()> {
         let op = packet.fields()?.u32();
         let Some(op) = op.filter(|_| packet.class == Class::Request) else {
@@ -142,7 +143,7 @@ impl<U: UserCode> Engine<U> {
         Ok(self.fences.len() < before)
     }
 
-    /// Ends a fence of this task, whose answer says that everything sent before it is done.
+    /// Handles the answer to a fence of this task: everything sent before the fence is done, so the fence ends.
     pub(crate) fn handle_fenced(&mut self, packet: Packet<'_>) -> Result<()> {
         let op = packet.fields()?.u32();
         let record = op.and_then(|op| self.ops.with_peer(op, packet.from));
@@ -175,7 +176,7 @@ impl<U: UserCode> Engine<U> {
         }
     }
 
-    /// Whether something for `target` is queued, or the target has not finished it.
+    /// Whether packets to `target` are queued, or operations with `target` are under way.
     pub fn is_busy_with(&self, target: Peer) -> bool {
         self.pending.has(target) || self.ops.is_busy(target)
     }

@@ -32,7 +32,7 @@ impl core::fmt::Debug for ThreadJob {
     }
 }
 
-/// What remains to be done after a handler on the handler thread.
+/// What remains to be done after a handler has run on the handler thread.
 #[derive(Debug)]
 pub(crate) struct AfterThread {
     source: Peer,

@@ -72,10 +72,10 @@ pub struct Engine<U: UserCode> {
     pub statistics: Statistics,
     /// Whether [`work`](Self::work) has something to do.
     busy: bool,
-    /// Whether blocking calls have to check further, because a task has failed or an error waits to be reported.
+    /// Whether blocking calls have to check further: a task has failed, an error waits to be reported, or a purge drops packets.
     pub attention: bool,
     due: Option<Cold>,
-    /// The peers that packets were sent to since the last fence of all peers.
+    /// The peers to which packets were sent since the last fence with them.
     pub touched: Touched,
     /// Packets that wait for credits.
     pub pending: Pending,
@@ -122,8 +122,8 @@ impl<U: UserCode> Engine<U> {
     /// The engine of a context that has sent nothing yet.
     ///
     /// # Safety
-    /// Every later call must get this fabric and no other, and no other engine may use the fabric: the engine releases memory to the
-    /// program when its fabric does.
+    /// Every later call must get this fabric and no other, and no other engine may use the fabric: the engine returns memory to the program
+    /// when its fabric reports that nothing uses the memory any more.
     #[must_use]
     #[expect(unsafe_code, reason = "the caller keeps engine and fabric together")]
     pub unsafe fn new<F: Fabric>(fabric: &F, user: U) -> Self {

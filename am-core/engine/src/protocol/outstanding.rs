@@ -36,7 +36,7 @@ impl Data {
         }
     }
 
-    /// Posts a packet with all of the data after `head`, inside its entry if everything fits.
+    /// Like [`post_part`](Self::post_part), with all of the data.
     pub(crate) fn post<F: Fabric>(
         &mut self,
         fabric: &mut F,
@@ -48,7 +48,7 @@ impl Data {
         self.post_part(fabric, to, class, label, head, (0, self.len() as usize))
     }
 
-    /// Posts a packet with the `len` bytes from `offset` on after `head`, inside its entry if everything fits.
+    /// Posts a packet with the `len` bytes from `offset` on after `head`; inside its entry if the data are one range and everything fits.
     pub(crate) fn post_part<F: Fabric>(
         &mut self,
         fabric: &mut F,
@@ -126,7 +126,7 @@ pub struct End {
 }
 
 impl End {
-    /// Only the result matters: a caller waits for it.
+    /// The operation only keeps its result for a caller.
     pub fn held() -> Self {
         Self { held: true, ..Self::default() }
     }
@@ -260,7 +260,7 @@ impl Outstanding {
         self.unfinished.has(peer)
     }
 
-    /// The result of an operation that has ended, and the memory it kept. `None` if it has not ended.
+    /// Takes the result of an operation that has ended, and the memory that it kept. `None` if the operation has not ended.
     pub fn take_ended(&mut self, key: u32) -> Option<Ended> {
         match self.ops.get(key) {
             Some(Op { state: State::Ended(_), .. }) => {}

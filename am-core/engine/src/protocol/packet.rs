@@ -24,7 +24,7 @@
 //! Barrier     round(4)                                                              OneWay
 //! Exchange    epoch(4) then for each task: task(4) length(1) bytes(length)          OneWay
 //! Withdraw    op(4)                           the origin withdraws an announcement  Request
-//!             1: nothing                      this task purges its operations with you    Request
+//!             1: nothing                      the sender purges its operations with the receiver  Request
 //!             2: nothing                      the answer to a purge, after all earlier packets  Answer
 //!             3: incoming(4)                  no more pieces of this message come        OneWay
 //! Refused     op(4) reason(4) value(8) value(8)                                     Answer, OneWay
@@ -79,7 +79,7 @@ pub enum Kind {
     Fenced = 11,
     /// One round of a barrier.
     Barrier = 12,
-    /// The origin withdraws an announcement that was not accepted yet.
+    /// The origin withdraws an announcement that was not accepted yet, or sends no more pieces; or a purge, or the answer to one.
     Withdraw = 13,
     /// Contributions to an exchange of addresses.
     Exchange = 14,

@@ -110,7 +110,8 @@ impl<U: UserCode> Engine<U> {
         true
     }
 
-    /// Whether this packet belongs to operations that have ended. The caller must then return the packet's slot, and waive a request.
+    /// Whether this packet belongs to operations that have ended. The caller must then release the packet's slot, and waive the answer to a
+    /// request.
     pub(crate) fn is_stale(&self, from: Peer, label: u16) -> bool {
         let is_of_purge =
             Kind::of(label) == Kind::Withdraw && matches!(packet::handler_of(label), SECOND | THIRD);

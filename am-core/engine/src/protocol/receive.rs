@@ -297,8 +297,7 @@ impl<U: UserCode> Engine<U> {
         Ok(Cold::Complete { source, completion, delivered, tail })
     }
 
-    /// Stores the data of a short put, and bumps its counter. A put to mapped memory needs the target's progress, too: the target bumps its
-    /// counter.
+    /// Stores the data of a short put, and bumps its counter.
     #[inline(always)]
     fn receive_put<F: Fabric>(&mut self, fabric: &F, packet: Packet<'_>) -> Due {
         let mut fields = Fields(packet.front);
@@ -369,7 +368,7 @@ impl<U: UserCode> Engine<U> {
     }
 }
 
-/// Answers a request: bumps the counter that its origin waits for, or waives the answer.
+/// Answers a request: names the completion counter that its origin waits for, or, if there is none, waives the answer.
 #[inline(always)]
 fn acknowledge<F: Fabric>(fabric: &mut F, origin: Peer, completion_counter: u32) -> Result<()> {
     if completion_counter == 0 {

@@ -296,7 +296,7 @@ impl<U: UserCode> Engine<U> {
         self.begin(fabric, Op { peer, len: size, end, state })
     }
 
-    /// Starts an operation of the fabric. Records it unless it ends at once and no caller waits for it.
+    /// Starts an operation of the fabric. Records it unless it ends at once; an rmw whose caller takes the old value is always recorded.
     fn begin<F: Fabric>(&mut self, fabric: &mut F, mut op: Op) -> Result<Issued> {
         let key = self.ops.reserve()?;
         let started = self.start(fabric, key, &mut op)?;

@@ -31,7 +31,7 @@ impl Tally {
     }
 }
 
-/// The peers that packets were sent to since the last fence.
+/// The peers to which packets were sent since the last fence with them.
 #[derive(Debug, Default)]
 pub struct Touched {
     marks: Vec<Mark>,
