@@ -1,8 +1,9 @@
 /* Measures an MPI library from a C program, with buffers from malloc: compare GROUP ONLY BATCHES
  * GROUP: pair (two tasks), threads (the same at MPI_THREAD_MULTIPLE), one_core, hosts, cores (a task for each core), crowd (more tasks than
- * cores), kernels, connect (the first exchange), memory (of a task), start (does nothing: the launcher is timed). ONLY: names of measurements, separated by commas, or -
- * for all of the group. Rank 0 prints a line for each measurement: NAME BYTES NANOSECONDS (the median of the batches; for memory: bytes of a
- * task). The Rust program `compare` builds and runs this program with each library; the source does not depend on the library. */
+ * cores), kernels, connect (the first exchange), memory (of a task), start (does nothing: the launcher is timed). ONLY: names of
+ * measurements, separated by commas, or - for all measurements of the group. Rank 0 prints a line for each measurement: NAME BYTES
+ * NANOSECONDS (the median of the batches; for memory: bytes of a task). The Rust program `compare` builds and runs this program with each
+ * library; the source does not depend on the library. */
 #include <fcntl.h>
 #include <mpi.h>
 #include <pthread.h>

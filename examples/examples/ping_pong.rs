@@ -15,8 +15,8 @@
 //! `limit` is a bare ring of lines. The payload of up to 40 bytes is in the line; the receiver copies a longer payload once, from the
 //! sender's mapped buffer. Each message differs from the one before in every cache line, as a program's messages do. `--same-data` sends
 //! unchanged bytes: both caches then keep them, and up to about 32 KiB the limit costs next to nothing. The target of a put looks only at
-//! the last byte: the other bytes stay in the writer's cache until they are read. Every batch runs all methods in turn, so that all see the
-//! same state of the machine. Tasks beyond the first two only take part in setting up.
+//! the last byte: the other bytes stay in the writer's cache until they are read. Every batch runs all methods in turn, so that all methods
+//! see the same state of the machine. Tasks beyond the first two only take part in setting up.
 
 use std::fs::File;
 use std::path::PathBuf;

@@ -49,7 +49,7 @@ impl Kronecker {
         (self.scrambled(from), self.scrambled(to))
     }
 
-    /// The vertex's name, by a permutation, so that names do not reveal degrees.
+    /// The vertex's number after a permutation, so that numbers do not reveal degrees.
     fn scrambled(self, vertex: u64) -> u32 {
         let mask = self.vertices() - 1;
         let half = self.scale / 2 + 1;
@@ -83,7 +83,7 @@ impl Components {
         components
     }
 
-    /// The name of the vertex's component.
+    /// The vertex that stands for the component of `vertex`.
     pub fn find(&mut self, mut vertex: u32) -> u32 {
         loop {
             let parent = self.parents[vertex as usize];
@@ -122,7 +122,7 @@ mod tests {
             degrees[to as usize] += 1;
         }
         let (largest, none) = (degrees.iter().max(), degrees.iter().filter(|degree| **degree == 0).count());
-        // At each end, 0.76^10 of all edges have the vertex that had number 0 before names were scrambled: its degree is about 2 * 1050.
+        // At each end, 0.76^10 of all edges have the vertex that had number 0 before the permutation: its degree is about 2 * 1050.
         assert!(largest.is_some_and(|largest| (1700..2500).contains(largest)), "{largest:?}");
         assert!((50..500).contains(&none), "{none} vertices without an edge");
     }

@@ -200,7 +200,7 @@ fn restrict(larger: &Cube, smaller: &mut Cube) {
     }
 }
 
-/// Interpolates from a smaller cube and adds the result to a larger one, including its copies.
+/// Interpolates from a smaller cube, and adds the result to a larger cube, including the copies in the larger cube.
 fn interpolate(smaller: &Cube, larger: &mut Cube) {
     let (before, before_smaller) = (larger.share().own().start, smaller.share().own().start);
     let size = larger.share().size();

@@ -1,5 +1,5 @@
 /* Operations on a window need no call of the target, whether all tasks map its memory or the kernel copies it: rank 0 computes, without a
-   call of MPI, until all other tasks have reported, by an update of its window, that they have done every operation on it. For tasks of one
+   call of MPI, until all other tasks have done every operation on the window of rank 0, and have counted themselves there. For tasks of one
    host: operations on a task of another host need calls of the target. */
 #include <complex.h>
 #include <stdint.h>

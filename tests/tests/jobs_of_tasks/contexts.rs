@@ -115,7 +115,7 @@ fn a_closed_context_is_seen_as_gone() {
     });
 }
 
-/// The position of a context in shared memory is computed from its number: an impossible number would lead to other words of the victim,
+/// The position of a context in shared memory is computed from its number: an impossible number would lead to other words of the target,
 /// such as its table of regions.
 #[test]
 fn a_message_to_a_context_that_no_task_can_have_changes_nothing_at_its_target() {

@@ -1,4 +1,4 @@
-//! A panic in a handler ends the handler's operation with an error at both ends, and the job with a report: it is never silent.
+//! A panic in a handler ends the handler's operation with an error at the origin and the target, and the job with a report.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

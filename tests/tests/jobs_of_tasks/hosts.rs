@@ -307,7 +307,7 @@ fn the_owner_and_near_and_far_tasks_update_one_element() {
     });
 }
 
-/// The host of task 2 is gone with its agent. The other tasks get an error, and go on.
+/// The host of task 2 is lost, because its agent ends. The other tasks get an error, and go on.
 #[test]
 fn a_host_that_is_lost_is_an_error_at_the_others() {
     let said = said_on_hosts("a_host_that_is_lost_is_an_error_at_the_others", (3, "a,b,c"), || {
@@ -316,7 +316,7 @@ fn a_host_that_is_lost_is_an_error_at_the_others() {
         environment.set_go_on(true).expect("no call is under way");
         let world = environment.world();
         world.barrier().expect("all tasks reach the barrier");
-        // The barrier may end in task 2 before its own messages of the barrier have left.
+        // The barrier may end in task 2 before the messages that task 2 sends in the barrier have left.
         if world.rank() < 2 {
             world.send(&1_u8, 2, 2).expect("all live");
         } else {

@@ -83,8 +83,8 @@ struct Ended {
 /// The host of a task that has this host's name, and may not open the files of tasks outside its user namespace.
 const APART: &str = "(apart)";
 
-/// Runs `body` in tasks on the hosts of these names, and returns how they ended; in a task it does not return. An empty name is this
-/// host's.
+/// Runs `body` in tasks on the hosts of these names, and returns how the tasks ended; in a task, this function does not return. The empty
+/// name stands for this host's name.
 #[expect(
     clippy::exit,
     reason = "a task has to end with its body; otherwise it would run the rest of the test"

@@ -1,5 +1,5 @@
-//! Recovery without corruption of memory: a task is stopped in the middle of a copy, and its peer gives up the operation and gets its
-//! buffer back only when no task copies from it any more.
+//! Recovery without corruption of memory: a task is stopped in the middle of a copy, and its peer gives up the operation. The peer gets its
+//! buffer back only when no task copies from the buffer any more.
 
 use std::process::Command;
 use std::time::{Duration, Instant};

@@ -14,7 +14,7 @@ use crate::table::Row;
 pub(crate) const UCX: &str = "ucx";
 const PERFTEST: &str = "ucx_perftest";
 const BYTES: u64 = 8;
-/// A row, and UCX's test for it. All are one-way times of 8 bytes.
+/// The rows, and UCX's test for each: one-way times of 8 bytes.
 const ROWS: [(&str, &str); 2] = [("put", "ucp_put_lat"), ("amsend", "ucp_am_lat")];
 /// How often the client tries to connect to its server, and the time between two tries.
 const TRIES: u32 = 50;

@@ -57,7 +57,7 @@ struct Arguments {
     /// Number of counted messages.
     #[arg(long, default_value_t = 2048, value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
     messages: u32,
-    /// Only runs this path, as a task of a job. The program calls itself with it.
+    /// Only run this path, as a task of a job: the program starts its tasks with this option.
     #[arg(long, value_enum, hide = true, requires = "turns")]
     path: Option<Path>,
     /// Bytes of a message of that path.

@@ -22,7 +22,7 @@ pub(crate) type Communicator = mpi_over_am::Communicator<Loopback, Policy>;
 /// Runs `task` in a job of `config.tasks` tasks, each of which finalizes afterwards.
 ///
 /// # Panics
-/// If a task panics. The other tasks have ended, because the task counts as killed.
+/// If a task panics. The task then counts as killed, so that the other tasks end.
 pub(crate) fn job(config: Config, settings: Settings, task: impl Fn(&Environment, &Communicator) + Sync) {
     job_without_finalize(config, settings, |environment| {
         task(&environment, &environment.world());
