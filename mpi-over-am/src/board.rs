@@ -1,15 +1,15 @@
 //! The board of a communicator: memory of the communicator's rank 0 that all tasks of the communicator access.
 //!
-//! If each task has a processor, each task also has lines of its own on the board ([`lines`], [`on_lines`](crate::collective)): it writes
-//! its data there once, and the other tasks read them.
+//! A board with lines is for tasks that each have a processor. Each task has lines of its own on it ([`lines`],
+//! [`on_lines`](crate::collective)): the task writes its data there once, and the other tasks read them.
 //!
-//! If tasks outnumber processors, a collective takes as long as the switches between its tasks. With messages, a task runs several times,
-//! and reads and writes the rings of several peers. With a board, a task writes its data and counts its arrival; when the last task has
-//! arrived, all tasks read the data that they need.
+//! A board with a counter is for tasks that share processors. A collective then takes as long as the switches between its tasks. With
+//! messages, a task runs several times, and reads and writes the rings of several peers. With a board, a task writes its data and counts
+//! its arrival; when the last task has arrived, all tasks read the data that they need.
 //!
-//! Steps alternate between two halves of the board. A task writes its data of step n after step n - 1 has ended, that is, after all tasks
-//! have arrived at step n - 1. By then all tasks had read the data of step n - 2, which are in the same half. The last task to arrive may
-//! replace the data of rank 0, as a reduction does with its result, before it ends the step.
+//! Steps on a board with a counter alternate between two halves of the board. A task writes its data of step n after step n - 1 has ended,
+//! that is, after all tasks have arrived at step n - 1. By then all tasks had read the data of step n - 2, which are in the same half. The
+//! last task to arrive may replace the data of rank 0, as a reduction does with its result, before it ends the step.
 
 mod lines;
 mod meeting;
@@ -42,8 +42,8 @@ const FIRST_BY_MESSAGES: u32 = 8;
 /// Maximum number of boards in the memory of a task.
 const BOARDS_MAX: usize = 16;
 
-// Offsets of words, each on a line of its own: the number of tasks that have arrived at the present step, the number of steps that have
-// ended, and the number of tasks that do not use the board any more. Then a bit for each task that may sleep, and a word for each task
+// Offsets of words, each in a cache line of its own: the number of tasks that have arrived at the present step, the number of steps that
+// have ended, and the number of tasks that do not use the board any more. Then a bit for each task that may sleep, and a word for each task
 // with its processor.
 const ARRIVED: usize = 0;
 const ENDED: usize = 64;
@@ -358,9 +358,8 @@ impl Step {
         lend(context, self.at, |board| Some(self.failure(board)?.load(Ordering::Relaxed) != 0))
     }
 
-    /// After the end of the step, copies data that tasks have written to memory of this task. `parts` lists the writers' ranks, the offsets
-    /// in their data, and the destinations. Each writer's data must be `len` bytes long. Returns the first length that differs from `len`,
-    /// or `len`.
+    /// After the end of the step, copies data from the board to memory of this task. `parts` lists the writers' ranks, the offsets in their
+    /// data, and the destinations. Each writer's data must be `len` bytes long. Returns the first length that differs from `len`, or `len`.
     ///
     /// # Errors
     /// Rank 0 has failed.

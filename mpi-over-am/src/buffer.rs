@@ -1,4 +1,4 @@
-//! User memory that an operation holds beyond a call: all of this crate's `unsafe` blocks.
+//! Memory that operations use, also after the call that started them. All of this crate's `unsafe` blocks are here.
 //!
 //! A [`RawBytes`] or [`RawBuffer`] made here is a promise: the memory stays live, and the program leaves it alone, until the operation that
 //! holds it has ended. Each function documents how that promise is kept.

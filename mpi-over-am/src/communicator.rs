@@ -296,7 +296,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Arc::as_ptr(&self.shared).addr()
     }
 
-    /// The envelope of a message to rank `dest`, and its destination.
+    /// The task of rank `dest`, and the envelope of a message to that rank.
     ///
     /// # Errors
     /// [`Error::UnknownRank`], [`Error::TagOutOfRange`].
@@ -307,7 +307,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(Route { task, destination: dest, envelope })
     }
 
-    /// The task of a rank, if it exists.
+    /// The task of a rank, if the rank exists.
     #[inline(always)]
     pub(crate) fn task_now(&self, rank: u32) -> Option<TaskId> {
         if rank < self.direct { Some(TaskId(rank)) } else { self.known_task(rank) }

@@ -357,7 +357,7 @@ pub enum Error {
     /// Memory that all tasks of a window share cannot be allocated.
     #[error("memory shared by all tasks cannot be allocated: {why}")]
     Unshareable {
-        /// The error of the task that cannot make or map the memory.
+        /// Why the memory cannot be allocated.
         why: String,
     },
     /// Elements outside a window, or outside the memory attached to it.
@@ -462,7 +462,7 @@ pub enum Error {
         given: u64,
     },
     /// Elements outside the given memory.
-    #[error("{count} elements cover bytes {from} to {to} of a memory of {len} bytes")]
+    #[error("{count} elements from byte {from} up to byte {to} do not lie inside the memory of {len} bytes")]
     Outside {
         /// Number of elements.
         count: u64,
@@ -499,7 +499,9 @@ pub enum Error {
         what: &'static str,
     },
     /// The tasks of a group have agreed on a context id for their new communicator that no correct task proposes.
-    #[error("a task of the group broke the protocol: it proposed {number} as the number of a communicator")]
+    #[error(
+        "a task of the group broke the protocol: it proposed {number} as the context id of a communicator"
+    )]
     ContextId {
         /// The number.
         number: u64,

@@ -47,7 +47,7 @@ impl Info {
     pub fn set(&mut self, key: &str, value: &str) -> Result<()> {
         check_key("Info::set", key)?;
         if value.is_empty() || value.len() > INFO_VALUE_BYTES_MAX {
-            let what = "a value must have 1 to 1023 bytes; the value is its length";
+            let what = "the string for a key must have 1 to 1023 bytes; the value is the string's length";
             return Err(Error::refused(ErrorClass::InfoValue, "Info::set", what, length(value)));
         }
         match self.entries.iter_mut().find(|(known, _)| known == key) {
@@ -123,7 +123,7 @@ impl Info {
 
 fn check_key(call: &'static str, key: &str) -> Result<()> {
     if key.is_empty() || key.len() > INFO_KEY_BYTES_MAX {
-        let what = "a key must have 1 to 255 bytes; the value is its length";
+        let what = "a key must have 1 to 255 bytes; the value is the key's length";
         return Err(Error::refused(ErrorClass::InfoKey, call, what, length(key)));
     }
     Ok(())

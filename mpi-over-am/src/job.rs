@@ -91,7 +91,7 @@ impl Joined {
         Ok(self.0.fabric(context)?)
     }
 
-    /// Prints each call and message to the standard error from now on.
+    /// From now on, prints each call and message to standard error.
     pub(crate) fn say_all(&self) {
         self.0.say_all();
     }

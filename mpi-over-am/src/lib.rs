@@ -31,9 +31,9 @@
 //! # How it works
 //!
 //! A message is one active message whose user header is its envelope ([`matching`]). Its header handler, at the receiver, looks for a
-//! posted receive and returns its buffer, or stores the message as an early arrival. Short messages carry their data (eager); long ones are
-//! announced, and fetched when their receive is posted (rendezvous). Early arrivals have a budget, which each sender observes; beyond it,
-//! short messages are announced, too.
+//! posted receive and returns the receive's buffer, or stores the message as an early arrival. Short messages carry their data (eager);
+//! long ones are announced, and fetched when their receive is posted (rendezvous). Early arrivals have a budget, which each sender
+//! observes; beyond it, short messages are announced, too.
 //!
 //! # What it promises
 //!

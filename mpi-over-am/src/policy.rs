@@ -48,7 +48,7 @@ pub trait StateCell<T>: Debug {
     where
         Self: 'a;
 
-    /// A state that no call uses yet. `waker` wakes a thread that sleeps in a wait.
+    /// A cell with a state that no call uses yet. `waker` wakes a thread that sleeps in a wait.
     fn new(state: T, waker: Waker) -> Self;
 
     /// Waits for the calling thread's turn; `None` if it already has one.

@@ -38,7 +38,7 @@ pub struct Settings {
     /// Whether a thread of each task handles messages while the program computes. Only for programs in C, Fortran and Python: a Rust
     /// program calls [`Environment::set_progress_thread`](crate::Environment::set_progress_thread) instead. `AM_PROGRESS_THREAD`.
     pub progress_thread: bool,
-    /// Whether MPI prints to the standard error: the settings at its start, each call and message, and a summary at its end. `AM_DEBUG`.
+    /// Whether MPI prints to standard error: the settings at its start, each call and message, and a summary at its end. `AM_DEBUG`.
     pub debug: bool,
     /// Algorithms of collectives by length and number of tasks.
     pub collectives: Selection,
@@ -93,12 +93,13 @@ pub struct Selection {
     pub broadcast_tree_bytes_max: u64,
     /// Length of a piece of a broadcast along a chain, in bytes.
     pub broadcast_piece_bytes: u64,
-    /// Maximum bytes of a reduction along a tree; for longer vectors, each task reduces a part.
+    /// Maximum bytes of a reduction along a tree; for longer vectors, each task reduces a part. Two tasks use the tree for vectors of any
+    /// length if the operation commutes.
     pub reduce_tree_bytes_max: u64,
     /// Length, in bytes, of the part of a long vector that one of two tasks reduces at a time. If there are more tasks, it is at most 16
     /// KiB.
     pub reduce_piece_bytes: u64,
-    /// Maximum bytes of an allreduce by recursive doubling; longer vectors are reduced in parts.
+    /// Maximum bytes of an allreduce by recursive doubling or along a tree; longer vectors are reduced in parts.
     pub allreduce_doubling_bytes_max: u64,
     /// Maximum number of tasks for which an allgather sends each block directly to each task; more use rounds, if the result is short.
     pub allgather_linear_tasks_max: u32,
@@ -198,11 +199,11 @@ table! { Settings, foreign FOREIGN_NAMES;
         broadcast_tree_bytes_max: u64 = collectives.broadcast_tree_bytes_max, "AM_BROADCAST_TREE_BYTES_MAX";
     "Length of a piece in the chain of a long MPI_Bcast, in bytes.",
         broadcast_piece_bytes: u64 = collectives.broadcast_piece_bytes, "AM_BROADCAST_PIECE_BYTES", 1..=1 << 40;
-    "Largest MPI_Reduce, in bytes, that uses a tree. In longer ones each task reduces a part of the vector. Two tasks always use the tree.",
+    "Largest MPI_Reduce, in bytes, that uses a tree. In longer ones each task reduces a part of the vector. Two tasks use the tree for any length if the operation commutes.",
         reduce_tree_bytes_max: u64 = collectives.reduce_tree_bytes_max, "AM_REDUCE_TREE_BYTES_MAX";
     "Length, in bytes, of the part of a long vector that one of two tasks reduces at a time. If there are more tasks, it is 16 KiB at most.",
         reduce_piece_bytes: u64 = collectives.reduce_piece_bytes, "AM_REDUCE_PIECE_BYTES", 1..=1 << 40;
-    "Largest MPI_Allreduce, in bytes, that uses recursive doubling. In longer ones each task reduces a part.",
+    "Largest MPI_Allreduce, in bytes, that uses recursive doubling or a tree. In longer ones each task reduces a part.",
         allreduce_doubling_bytes_max: u64 = collectives.allreduce_doubling_bytes_max, "AM_ALLREDUCE_DOUBLING_BYTES_MAX";
     "Largest communicator, in tasks, in which MPI_Allgather sends each block directly to each task. Larger ones use rounds if the result is short (allgather_rounds_bytes_max).",
         allgather_linear_tasks_max: u32 = collectives.allgather_linear_tasks_max, "AM_ALLGATHER_LINEAR_TASKS_MAX";

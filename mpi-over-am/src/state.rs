@@ -35,15 +35,15 @@ pub(crate) struct State<F: Fabric> {
     pub(crate) schedules: Schedules,
     pub(crate) selection: Selection,
     pub(crate) boards: OwnBoards,
-    /// The scratch memory of the last reduction, kept for the next one.
+    /// Scratch memory of an earlier collective, kept for a later one.
     pub(crate) spare: Option<Scratch>,
-    /// Number of non-blocking collectives started on each context id.
+    /// Number of non-blocking and persistent collectives made on each context id.
     pub(crate) started: HashMap<u32, u32>,
     next_partition_tag: i32,
     posted_receives_max: usize,
     long_sends_max: Option<u64>,
     pub(crate) finalized: bool,
-    /// Number of waits and tests without an operation since the last progress.
+    /// Number of waits and tests with nothing to wait for since the last of them that made progress.
     pub(crate) waits_without_progress: u32,
     pub(crate) context_ids: ContextIds,
     last_scope: u32,

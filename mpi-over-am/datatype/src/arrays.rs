@@ -97,7 +97,8 @@ impl Datatype {
             if !fits {
                 return Err(Error::Array {
                     dimension,
-                    what: "the part is empty, or ends beyond the array",
+                    what: "the part is empty, or ends beyond the array; the values are the part's start and length, and the \
+                           array's length",
                     values: [start, len, whole],
                 });
             }
@@ -129,7 +130,8 @@ impl Datatype {
         check_dimensions("darray", lengths.len(), &[distributions.len(), grid.len()])?;
         let tasks = grid.iter().try_fold(1u64, |product, &tasks| product.checked_mul(tasks));
         if tasks != Some(size) || rank >= size {
-            let what = "the grid does not have this number of tasks, or does not contain this rank";
+            let what = "the grid does not have this number of tasks, or does not contain this rank; the values are the rank, the \
+                        number of tasks, and the grid's number of tasks";
             return Err(Error::Array { dimension: 0, what, values: [rank, size, tasks.unwrap_or(u64::MAX)] });
         }
         let mut taken = Vec::with_capacity(lengths.len());
@@ -198,14 +200,20 @@ fn share(
 ) -> Result<Taken> {
     let refused = |what, value| Err(Error::Array { dimension, what, values: [value, tasks, whole] });
     match distribution {
-        Distribution::None if tasks != 1 => {
-            refused("it is not distributed, but more than one task shares it", tasks)
-        }
+        Distribution::None if tasks != 1 => refused(
+            "it is not distributed, but more than one task shares it; the last two values are the number of tasks, and the \
+             array's length",
+            tasks,
+        ),
         Distribution::None => Ok(Taken { whole, start: 0, count: 1, len: whole, stride: 0, rest: 0 }),
         Distribution::Block(len) => {
             let len = len.unwrap_or_else(|| whole.div_ceil(tasks));
             if len.checked_mul(tasks).is_none_or(|all| all < whole) || len == 0 && whole > 0 {
-                return refused("blocks of this length do not hold the array", len);
+                return refused(
+                    "blocks of this length do not hold the array; the values are the block's length, the number of tasks, and \
+                     the array's length",
+                    len,
+                );
             }
             let start = len.saturating_mul(coordinate).min(whole);
             Ok(Taken { whole, start, count: 1, len: len.min(whole - start), stride: 0, rest: 0 })
@@ -213,7 +221,11 @@ fn share(
         Distribution::Cyclic(len) => {
             let len = len.unwrap_or(1);
             let Some(stride) = len.checked_mul(tasks).filter(|&stride| stride > 0) else {
-                return refused("a round of blocks of this length is empty or too long", len);
+                return refused(
+                    "a round of blocks of this length is empty or too long; the values are the block's length, the number of \
+                     tasks, and the array's length",
+                    len,
+                );
             };
             let start = (len * coordinate).min(whole);
             // The number of rounds in which this task has a whole block, and the length of its block in the last round if that block is

@@ -97,7 +97,7 @@ pub const UNDEFINED: i64 = -32766;
 
 fn real(call: &'static str, precision: Option<u32>, range: Option<u32>) -> Result<(Predefined, Predefined)> {
     if precision.is_none() && range.is_none() {
-        let what = "neither a precision nor a range is given";
+        let what = "neither a precision nor a range is given: give at least one of them";
         return Err(Error::Fortran { call, what, value: UNDEFINED });
     }
     let fits = |wanted: Option<u32>, has: u32| wanted.is_none_or(|wanted| wanted <= has);
@@ -108,7 +108,7 @@ fn real(call: &'static str, precision: Option<u32>, range: Option<u32>) -> Resul
 }
 
 fn none(call: &'static str, wanted: Option<u32>) -> Error {
-    let what = "no type has this precision and range";
+    let what = "no type has this precision and range: ask for less";
     Error::Fortran { call, what, value: wanted.map_or(UNDEFINED, i64::from) }
 }
 

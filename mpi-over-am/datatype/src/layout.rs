@@ -56,7 +56,7 @@ const SHORT_LENGTHS: [u64; 5] = [4, 8, 16, 24, 32];
 
 /// Receives the pieces of a layout.
 pub trait Visit {
-    /// A piece of `len` bytes at displacement `at`.
+    /// A piece of `len` bytes, at least 1, at displacement `at`.
     fn block(&mut self, at: i64, len: u64);
 
     /// `count` pieces of `len` bytes, `stride` apart.

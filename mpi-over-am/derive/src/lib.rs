@@ -144,7 +144,7 @@ fn is_skip(attribute: &Attribute) -> Result<bool> {
     if word.is_ident("skip") { Ok(true) } else { Err(Error::new_spanned(word, UNKNOWN)) }
 }
 
-/// Refuses pointers, also inside arrays. The trait decides about all other types.
+/// Refuses references and pointers, also inside arrays. The trait decides about all other types.
 fn check_type(kind: &Type) -> Result<()> {
     match kind {
         Type::Reference(_) | Type::Ptr(_) | Type::FnPtr(_) => Err(Error::new_spanned(kind, REFERENCE)),

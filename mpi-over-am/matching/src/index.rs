@@ -70,7 +70,7 @@ impl Index {
         if self.is_empty() { NIL } else { self.buckets[self.probe(key)].list.first }
     }
 
-    /// The list under a key.
+    /// The list of a bucket's key.
     #[inline]
     pub(super) fn list_mut(&mut self, at: BucketNumber) -> &mut List {
         &mut self.buckets[at.0].list

@@ -13,7 +13,8 @@
 //!
 //! # The cost
 //!
-//! - The first entry is compared before anything else: traffic in order costs one or two cache lines at any depth.
+//! - The first posted receive is compared before anything else, and so is the first early arrival while all early arrivals are in the ring:
+//!   traffic in order then costs one or two cache lines.
 //! - Posted receives are linked through slots that their owner stores (the table of requests: [`PostedList`]). Up to 64 of them are
 //!   compared one by one. Beyond that, each post also enters two older receives into hash tables, until only the newest receive is in none.
 //!   There are four tables, one for each [`Shape`] of a pattern: exact, any source, any tag, both. An arriving message looks into each
@@ -21,8 +22,8 @@
 //! - Up to 64 early arrivals are stored in a ring inside the queue, and are compared one by one. Beyond that, each arrival moves the two
 //!   oldest messages of the ring into a slab, until only the newest is left in the ring. A message in the slab is in the tables of all four
 //!   shapes; a receive looks into one table, then through the ring.
-//! - No step takes longer because the queue is longer, except the doubling of a table, whose cost is amortized over the entries that fill
-//!   it.
+//! - No post, arrival or match takes longer because the queue is longer, except the doubling of a table, whose cost is amortized over the
+//!   entries that fill it.
 //! - Each key of a table has a first-in first-out list, so a search among a hundred thousand entries with one key takes one step.
 //! - Vacated slots are used again. Nothing is allocated unless a queue is longer than it has ever been.
 //!

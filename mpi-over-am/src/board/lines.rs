@@ -2,7 +2,7 @@
 //!
 //! Each task has lines of its own, [`SLOTS`] of them, and an area beside each line. In step n a task writes its data to the line, or the
 //! area, of its slot n modulo [`SLOTS`]. The task then writes n to the line's first word, the *mark*. A task that needs the data of another
-//! task waits for that task's mark alone, so a root can be several steps ahead.
+//! task waits only for that task's mark, so a root can be several steps ahead.
 //!
 //! A task marks a step when it enters the step, and reads the data of a step before it enters the next one. So the data of step n -
 //! [`SLOTS`] have been read when all marks are at least n - [`SLOTS`] + 1. A writer waits for these marks before it overwrites the data.

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 /// The first step with a comparison.
 const FIRST: u64 = 4;
-/// Number of steps from one comparison to the next.
+/// Minimum and maximum number of steps from one comparison to the next.
 const STEPS_MIN: u64 = 256;
 const STEPS_MAX: u64 = 1 << 16;
 
@@ -47,7 +47,7 @@ pub(super) struct Distribution {
 
 impl Distribution {
     /// The distribution of tasks: `running` has the processor of each rank's task. `allowed` are this task's processors, in ascending
-    /// order. `None` if other tasks have other processors: an even distribution is not best then.
+    /// order. `None` if a task runs on none of these processors: an even distribution is not best then.
     pub(super) fn new(running: &[u64], rank: u32, allowed: &[usize]) -> Option<Self> {
         let mut counts = SmallVec::from_elem(0, allowed.len());
         let mut own = None;

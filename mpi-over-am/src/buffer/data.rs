@@ -393,8 +393,8 @@ struct Across {
 impl Visit for Across {
     #[inline(always)]
     fn block(&mut self, at: i64, len: u64) {
-        // SAFETY: the piece belongs to the elements on either side, whose makers have promised that they are readable and writable,
-        // respectively.
+        // SAFETY: a piece is not empty (`Visit`). It belongs to the elements on either side, whose makers have promised that they are
+        // readable and writable, respectively.
         let (from, to) = unsafe { (self.from.bytes(at, len as usize), self.to.buffer(at, len as usize)) };
         from.copy_to_buffer(to);
     }
@@ -447,7 +447,7 @@ struct Writing<'r> {
 impl Visit for Writing<'_> {
     #[inline(always)]
     fn block(&mut self, at: i64, len: u64) {
-        // SAFETY: the piece belongs to the elements whose maker has promised them to be readable.
+        // SAFETY: a piece is not empty (`Visit`). It belongs to the elements, whose maker has promised that they are readable.
         self.writer.put(unsafe { self.base.bytes(at, len as usize) });
     }
 
@@ -520,7 +520,8 @@ struct PieceWriter<'a> {
 impl Visit for PieceWriter<'_> {
     #[inline(always)]
     fn block(&mut self, at: i64, len: u64) {
-        // SAFETY: the piece belongs to the elements whose maker has promised them to be writable and used by no other code.
+        // SAFETY: a piece is not empty (`Visit`). It belongs to the elements, whose maker has promised that they are writable and that
+        // nothing else accesses them.
         self.bytes.copy_to_buffer(unsafe { self.base.buffer(at, len as usize) });
         self.bytes = self.bytes.skip(len as usize);
     }

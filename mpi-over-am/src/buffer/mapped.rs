@@ -132,7 +132,7 @@ impl Arriving {
         self.element_bytes
     }
 
-    /// Combines the elements in a packet with those of `operand` from byte `offset` on. If they are not all inside `operand`, none is
+    /// Combines the elements in a packet with those of `operand` from byte `offset` on. If the packet has more elements than that, none is
     /// combined.
     pub(crate) fn combine(&self, packet: Arrived<'_>, offset: usize, operand: Operand) {
         // SAFETY: the bytes are not used after this function returns, which is before the packet's lifetime ends.

@@ -65,7 +65,7 @@ pub trait BufferMut {
 #[derive(Debug)]
 pub struct Outgoing<'a>(Sending<'a>);
 
-/// The elements of a message to be received into, borrowed for `'a`.
+/// The elements that a message is received into, borrowed for `'a`.
 #[derive(Debug)]
 pub struct Incoming<'a>(Receiving, PhantomData<&'a mut [u8]>);
 

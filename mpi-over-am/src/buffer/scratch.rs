@@ -45,7 +45,7 @@ impl Scratch {
     }
 }
 
-/// The elements of a slice, for an operation of the keeper, which keeps the slice.
+/// The elements of a slice, for an operation of the keeper, which keeps the slice. An element of `datatype` must be as long as a `T`.
 pub(crate) fn elements_to_keep<T: NoUninit>(
     _keeper: &impl Keeps,
     data: &[T],

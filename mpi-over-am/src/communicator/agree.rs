@@ -44,7 +44,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         }
     }
 
-    /// Executes an atomic operation on a word of another task. Also makes progress; if the word is mapped, only some calls do so.
+    /// Executes an atomic operation on a word of a task, and returns the word's old value. Also makes progress; if the word is mapped, only
+    /// some calls do so.
     ///
     /// # Errors
     /// Those of [`Context::rmw`].

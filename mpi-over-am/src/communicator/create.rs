@@ -446,7 +446,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(all.chunks(own.len()).map(<[u64]>::to_vec).collect())
     }
 
-    /// [`gather_words`](Self::gather_words) with a different number of words from each task.
+    /// Like [`gather_words`](Self::gather_words), with any number of words from each task.
     pub(crate) fn gather_lists(&self, own: &[u64]) -> Result<Vec<Vec<u64>>> {
         let local = self.local();
         let lengths: Vec<usize> = self

@@ -44,7 +44,8 @@ impl Op {
         Self(Repr::Predefined(op))
     }
 
-    /// A program's operation (`MPI_Op_create`), which must be associative. If it is not commutative, ranks are combined in order.
+    /// A program's operation (`MPI_Op_create`), which must be associative. If it is not commutative, operands are combined in the order of
+    /// their ranks.
     #[must_use]
     pub fn user(function: Arc<UserFunction>, is_commutative: bool) -> Self {
         Self(Repr::User { function, is_commutative })

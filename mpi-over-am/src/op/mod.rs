@@ -12,7 +12,7 @@ pub use mpi_datatype::op::PredefinedOp;
 
 /// An associative operation on elements of type `T`.
 pub trait Operation<T> {
-    /// Whether the operands may be swapped. If not, ranks are combined in order.
+    /// Whether the operands may be swapped. If not, they are combined in the order of their ranks.
     fn is_commutative(&self) -> bool {
         true
     }

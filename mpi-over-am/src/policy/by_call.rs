@@ -18,7 +18,7 @@ use super::{LockPolicy, StateCell};
 
 /// If there are several threads, a layer above takes the process's lock in each of its calls ([`Call`]), and each wait releases it for
 /// threads that want it. A process has one environment of this kind at a time. The environment's objects are neither `Send` nor `Sync`: the
-/// layer above must ensure that one thread at a time uses them.
+/// layer above must ensure that only one thread at a time uses them.
 #[derive(Debug)]
 pub struct ByCall;
 

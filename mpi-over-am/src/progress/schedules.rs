@@ -60,7 +60,7 @@ pub(crate) fn check_len(status: Status, expected: Option<u64>) -> Result<()> {
         Some(expected) if expected != status.len() => {
             let [given, expected] =
                 [status.len(), expected].map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
-            let call = "a collective received a part of another length than expected, in bytes";
+            let call = "a part received in a collective, counted in bytes";
             Err(Error::Count { call, given, expected })
         }
         _ => Ok(()),

@@ -39,7 +39,7 @@ impl Graph {
         let count = index.last().copied().unwrap_or(0);
         if !index.is_sorted() || count as usize != edges.len() {
             return refused(
-                "the index decreases, or does not end with the number of edges; the value is the last one",
+                "the index decreases, or does not end with the number of edges; the value is the last index",
                 count,
             );
         }
