@@ -50,7 +50,7 @@ impl Task {
         Job::look_at_variables().map_err(|error| of_job(&error))
     }
 
-    /// Prints each call, message and sleep of this process to the standard error from now on, for debugging.
+    /// Prints each call, message and sleep of this process to standard error from now on, for debugging.
     pub fn say_all(&self) {
         let recorder = self.job.recorder_for_person();
         recorder.say_all();
@@ -114,8 +114,8 @@ impl Task {
         })
     }
 
-    /// Opens the device that carries the messages of context `context`, by the job's settings, for a fabric or a user agent that the caller
-    /// makes itself.
+    /// Opens the device that carries the messages of context `context`, according to the job's settings, for a fabric or a user agent that
+    /// the caller makes.
     ///
     /// # Errors
     /// Those of [`fabric`](Self::fabric), except those about NICs.

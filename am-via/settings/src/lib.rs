@@ -69,7 +69,7 @@ pub struct Setting<S: 'static> {
 /// Stores a text in a setting's field. Returns the number to compare with the range, or what is wrong with the text.
 type Store<S> = fn(&mut S, &str) -> Result<Option<u64>, String>;
 
-/// Stores a text in a field; used by [`table!`].
+/// Stores a text in a field, and returns the number to compare with the range; used by [`table!`].
 ///
 /// # Errors
 /// What is wrong with the text.
@@ -292,7 +292,8 @@ pub trait Table: Clone + Default + 'static {
     }
 }
 
-/// A setting and its value, as text. `Display` writes at least three lines: value and default, variable and form, meaning, names elsewhere.
+/// A setting and its value, as text. `Display` writes at least three lines: value and default, variable and form, meaning, names in other
+/// libraries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingText {
     /// The setting's name.
@@ -329,7 +330,7 @@ impl SettingText {
         })
     }
 
-    /// Whether `name` is this setting's name, its variable, or one of its names elsewhere. Case does not matter.
+    /// Whether `name` is this setting's name, its variable, or one of its names in other libraries. Case does not matter.
     #[must_use]
     pub fn is_called(&self, name: &str) -> bool {
         let mut elsewhere = self.foreign_names.iter().map(|(env, _)| *env);

@@ -3,7 +3,7 @@
 //! Programs send from the same buffers repeatedly. Opening and closing a region changes a cache line of the region table, which the peer
 //! then has to read again; the line of a region that stays open is in both caches. Only grants for reading are kept: a peer that uses one
 //! after its operation has ended reads meaningless bytes, and cannot change anything. Grants of private memory are not kept: copies by the
-//! kernel take much longer than a line, and how often private addresses are reused varies between runs.
+//! kernel take much longer than the transfer of a cache line, and how often private addresses are reused varies between runs.
 
 use std::num::NonZeroUsize;
 

@@ -296,7 +296,7 @@ impl<D: Device> ViaFabric<D> {
         Ok(done)
     }
 
-    /// Ends a grant. `finished`: its peer has reported the end of its copies, or is dead.
+    /// Ends a grant. `finished`: the peer that used the grant has reported the end of its copies, or is dead.
     fn end_grant(&mut self, grant: Grant, finished: bool) -> Result<Outcome> {
         match self.nic.device.deregister(handle(grant), finished) {
             Ok(Posted::Done) => {
@@ -363,8 +363,8 @@ fn write(
     }
 }
 
-/// The entry of a packet with this number of bytes in it, and its label in place of the immediate word. The device sets the length of an
-/// entry with an area to the bytes in the area, so the extra word has the number of bytes in the entry.
+/// The entry of a packet, with the label in place of the immediate word. `in_entry`: number of bytes in the entry. The extra word has this
+/// number, too, because the device sets the length of an entry with an area to the number of bytes in the area.
 #[inline(always)]
 fn packet(operation: Operation, label: u16, in_entry: usize) -> Entry {
     let length = in_entry as u32;
