@@ -1,4 +1,4 @@
-//! The suite in one process: two threads on an emulated wire, a new one for each check.
+//! The suite in one process: two threads on an emulated wire, with a new wire for each check.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};

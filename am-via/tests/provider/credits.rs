@@ -32,7 +32,8 @@ fn drain(fabric: &mut ShmFabric) -> u32 {
     taken
 }
 
-/// The fabrics of two contexts that have exchanged a packet, and the numbers of the second in the first and of the first in the second.
+/// The fabrics of two contexts that have exchanged a packet; then the first one's number for the second, and the second one's for the
+/// first.
 fn connected(task: &Task, contexts: [u32; 2]) -> ([ShmFabric; 2], [PeerIndex; 2]) {
     let [mut a, mut b] = contexts.map(|context| task.fabric(context).expect("a context is free"));
     let number = |from: &mut ShmFabric, to: &ShmFabric| {
@@ -70,7 +71,7 @@ fn a_sender_asleep_without_credits_is_woken() {
         }
         target.join().unwrap()
     });
-    // Half of the credits wake the sender, so its packet may have arrived while the others were taken.
+    // The return of half of the credits wakes the sender, so its last packet may have been among those that the other thread took.
     assert_eq!(drained + drain(&mut target), sent + 1);
 }
 

@@ -122,7 +122,7 @@ fn vi_unreliable_has_no_reads<D: Device>(pair: &mut Pair<D>) -> Outcome {
     refused(pair.nic.create_vi(reads, None, None), VipReturn::InvalidRdmaRead)
 }
 
-/// All descriptors posted to the send queue are flushed at once, and inline posts are refused.
+/// Checks that all descriptors posted to the send queue are flushed at once, and that inline posts are refused.
 fn flushes_sends<D: Device>(pair: &mut Pair<D>, vi: am_via_vipl::ViHandle) -> Outcome {
     let region = pair.region(8)?;
     let place = AddressSegment { handle: region.handle, offset: 0 };

@@ -123,7 +123,7 @@ impl Attack {
         self.posted += u32::from(matches!(self.device.post(self.vi, entry, &[0; 5]), Ok(Posted::Done)));
     }
 
-    /// A valid line with arbitrary contents.
+    /// Posts a valid line with arbitrary contents.
     fn lie(&mut self, may_close: bool) {
         let low = |number: u64| u32::try_from(number & u64::from(u32::MAX)).unwrap();
         // The operation, and the number of the connection.
