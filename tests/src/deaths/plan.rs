@@ -47,7 +47,8 @@ impl Phase {
     #[must_use]
     pub fn options(self) -> &'static [&'static str] {
         match self {
-            // If tasks outnumber processors, waits do not spin, and pipes are not used. This setting makes waits spin, and so enables pipes.
+            // If tasks outnumber processors, waits do not spin, and pipes are not used. This setting makes waits spin, and so enables
+            // pipes.
             Self::Pipe => &["--env", "AM_SPIN_MICROSECONDS_MAX=200"],
             _ => &[],
         }
