@@ -28,7 +28,7 @@ fn tell_sent(handlers: &impl HandlerSet, peer: TaskId, (id, uhdr): (HandlerId, &
     tell(&Event { kind: EventKind::Sent, name: protocol, peer: Some(peer.0), tag, context, amount: bytes });
 }
 
-/// Records a put, get or rmw that this task carried out alone.
+/// Records that this task begins a put, get or rmw.
 #[inline]
 pub(crate) fn moved(name: &str, peer: TaskId, bytes: u64) {
     if is_on() {

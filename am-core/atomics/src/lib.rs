@@ -58,7 +58,7 @@ impl AtomicOp {
         Self::FetchAddFloat(u64::from(value.to_bits()))
     }
 
-    /// This operation with another operand (for a compare and swap, another new value).
+    /// This operation with another operand (for a compare-and-swap, another new value).
     #[must_use]
     pub fn with_operand(self, value: u64) -> Self {
         match self {
@@ -210,10 +210,10 @@ impl Width {
 
 /// Operates atomically on the word at `at`; returns the old value, or `None` if the word is not aligned to its size.
 ///
-/// Each operation has acquire and release ordering, as a lock word needs. A compare and swap that changes nothing only acquires.
+/// Each operation has acquire and release ordering, as a lock word needs. A compare-and-swap that changes nothing only acquires.
 ///
 /// # Safety
-/// The bytes of the word are readable and writable, and meanwhile other tasks and threads access them by atomic operations only.
+/// The bytes of the word must be readable and writable, and meanwhile other tasks and threads may access them by atomic operations only.
 #[inline(always)]
 #[expect(unsafe_code, reason = "the word lies in memory that no borrow covers")]
 pub unsafe fn update(at: *mut u8, width: Width, operation: AtomicOp) -> Option<u64> {

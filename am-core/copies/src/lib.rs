@@ -24,11 +24,11 @@ const LINE_BYTES: usize = 64;
 /// Minimum number of words for which [`words`], where it is available (x86-64), is faster than a loop of relaxed atomics.
 const WORDS_MIN: usize = 32;
 
-/// A copy whose short cases are inlined: on the message path, a call costs more than copying a few words. The bytes of a long packet are
+/// Copies `len` bytes. Short copies are inlined, because on the message path a call costs more than copying a few words. Long packets are
 /// copied with the widest registers that the processor has.
 ///
 /// # Safety
-/// `len` bytes at `from` are readable, `len` bytes at `to` are writable, and the two ranges do not overlap.
+/// `len` bytes at `from` must be readable, `len` bytes at `to` writable, and the two ranges must not overlap.
 #[inline(always)]
 pub unsafe fn bytes(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: in all branches, `from..from + len` is readable and `to..to + len` writable, not overlapping (the caller's
@@ -64,7 +64,7 @@ pub unsafe fn bytes(from: *const u8, to: *mut u8, len: usize) {
 /// [`core::ptr::copy`] otherwise. If source and destination overlap, the destination holds a mixture of bytes.
 ///
 /// # Safety
-/// `len` bytes at `from` are readable, and `len` bytes at `to` are writable.
+/// `len` bytes at `from` must be readable, and `len` bytes at `to` writable.
 #[inline]
 pub unsafe fn wide(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: the caller's contract; both copies allow overlap.
@@ -80,7 +80,7 @@ pub unsafe fn wide(from: *const u8, to: *mut u8, len: usize) {
 /// Copies the first and the last `size_of::<T>()` bytes, which together are all `len` bytes.
 ///
 /// # Safety
-/// The conditions of [`bytes`] hold, and `size_of::<T>() <= len <= 2 * size_of::<T>()`.
+/// The conditions of [`bytes`] must hold, and `size_of::<T>() <= len <= 2 * size_of::<T>()`.
 #[inline(always)]
 unsafe fn pair<T: Copy>(from: *const u8, to: *mut u8, len: usize) {
     let last = len - size_of::<T>();
@@ -104,8 +104,8 @@ pub fn are_many(words: usize) -> bool {
 /// accesses, so other threads may access the source or the destination meanwhile, if that range is aligned to 8 bytes.
 ///
 /// # Safety
-/// The conditions of [`core::ptr::copy_nonoverlapping`] hold, except that other threads may access one of the two ranges by relaxed atomics
-/// or by this function.
+/// The conditions of [`core::ptr::copy_nonoverlapping`] must hold, except that other threads may access one of the two ranges by relaxed
+/// atomics or by this function.
 ///
 /// # Panics
 /// If [`are_many`] is false for this number of words.
@@ -133,7 +133,7 @@ pub unsafe fn words(from: *const u8, to: *mut u8, words: usize) {
 /// thread. If source and destination overlap, the destination holds a mixture of bytes.
 ///
 /// # Safety
-/// `len` bytes at `from` are readable, and `len` bytes at `to` are writable.
+/// `len` bytes at `from` must be readable, and `len` bytes at `to` writable.
 #[inline(never)]
 pub unsafe fn past_caches(from: *const u8, to: *mut u8, len: usize) {
     #[cfg(target_arch = "x86_64")]

@@ -30,7 +30,7 @@ cpufeatures::new!(registers_of_32_bytes, "avx");
 /// Copies `len` bytes. If source and destination overlap, the destination holds a mixture of bytes.
 ///
 /// # Safety
-/// `len` bytes at `from` are readable, and `len` bytes at `to` are writable.
+/// `len` bytes at `from` must be readable, and `len` bytes at `to` writable.
 #[inline(never)]
 pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: the caller's contract; each condition checks that the processor has the instructions of the copy after it.
@@ -50,7 +50,7 @@ pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
 macro_rules! copy_by {
     ($name:ident, $feature:literal, $register:ty, $width:literal, $load:ident, $store:ident, $ahead:literal) => {
         /// # Safety
-        /// `len` bytes at `from` are readable, `len` bytes at `to` are writable, and the processor has the named feature.
+        /// `len` bytes at `from` must be readable, `len` bytes at `to` writable, and the processor must have the named feature.
         #[target_feature(enable = $feature)]
         unsafe fn $name(from: *const u8, to: *mut u8, len: usize) {
             const BLOCK_BYTES: usize = 4 * $width;

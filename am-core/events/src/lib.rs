@@ -14,7 +14,7 @@ pub enum EventKind {
     Sent = 3,
     /// A message matched its receive, or the message's handler ran.
     Received = 4,
-    /// A put or get was carried out without the peer.
+    /// A put, get or rmw was begun.
     Moved = 5,
     /// A value, such as the length of a queue.
     Value = 6,

@@ -25,7 +25,7 @@ fn job(config: Config) -> (Network, Vec<Node>, Watchdog) {
     (network, endpoints.into_iter().map(Context::new).collect(), watchdog)
 }
 
-/// Makes progress until nothing more happens.
+/// Makes progress until nothing more happens; returns the errors.
 fn settle(nodes: &mut [Node]) -> Vec<Error> {
     let mut errors = Vec::new();
     let mut quiet = 0;
@@ -130,8 +130,8 @@ fn operations_under_way_end_and_hand_their_memory_back() {
         let region = nodes[1].expose(buffer, Access::READ_WRITE).unwrap();
         let node = &mut nodes[0];
         node.set_go_on(true);
-        // The first message is announced. The next is queued, since there is one credit and nothing is polled. Then follow a put, a get and
-        // an rmw.
+        // The first message is announced. The next two are queued, since there is one credit and nothing is polled. Then follow a put, a
+        // get and an rmw.
         let mut handles = Vec::new();
         for len in [100_000, 10, 20] {
             let options = AmOptions::default();

@@ -18,7 +18,7 @@ use am_core::{AmOptions, Amsend, Context, PollReason};
 
 const THREADS: u64 = 4;
 
-/// Two tasks in this process; each has a handler that counts messages, and a region.
+/// Two tasks in this process, and the number of messages that their handlers have handled.
 fn pair(config: Config) -> (Vec<SharedContext<Loopback>>, Arc<AtomicU64>) {
     let handled = Arc::new(AtomicU64::new(0));
     let (_, endpoints) = network(config);
@@ -148,7 +148,7 @@ fn one_thread_at_a_time_waits_for_a_counter_without_polling() {
             waiters.push(scope.spawn(wait));
             std::thread::sleep(Duration::from_millis(20));
         }
-        // A purge of the destination ends the wait of the other thread.
+        // A purge of the destination ends the wait of the thread that was not refused.
         while waiters.iter().filter(|waiter| !waiter.is_finished()).count() > 1 {
             std::thread::yield_now();
         }

@@ -200,7 +200,7 @@ fn a_get_ends_with_the_answer_that_came_too_early() {
     assert_eq!(context.probe().unwrap_err().fault(), Fault::Peer);
 }
 
-/// A put and a get by a grant for one operation, which no program gets: the error names the owner of the memory, and not the sender.
+/// A put and a get with a grant for one operation, which no program gets: the error names the owner of the memory, and not the sender.
 #[test]
 fn a_refused_range_is_one_of_this_task() {
     let _watchdog = Watchdog::new("refused ranges".to_owned(), std::time::Duration::from_secs(60));
