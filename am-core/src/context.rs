@@ -34,12 +34,12 @@ pub struct Context<F: Fabric, H: HandlerSet = HandlerTable> {
     pub(crate) fabric: F,
     pub(crate) engine: Engine<Guarded>,
     pub(crate) handlers: H,
-    /// Private memory for the packet that is being handled, if the packet lies in its entry.
+    /// Private memory for the bytes in the completion entry of the packet that is being handled.
     pub(crate) inline: InlineBytes,
-    /// Private memory for the head of a packet that lies in the NIC's buffer.
+    /// Private memory for a packet's head that is too long for the completion entry.
     pub(crate) front: Front,
     pub(crate) thread: Option<HandlerThread>,
-    /// Errors that the current call could not report: the next call that waits or probes returns them.
+    /// Errors that a call could not report. Later calls that wait or probe return them, one each.
     pub(crate) stashed: VecDeque<Error>,
     /// Distinguishes regions of this context from those of every other context of the process.
     identity: u64,

@@ -1,5 +1,5 @@
-//! Marks that refuse communicating calls: this thread is inside a handler of the program, or this process is a forked copy of a task. A
-//! third mark says that the process has a recorder.
+//! Marks that refuse communicating calls: this thread is inside a handler of the program (or inside `Local::with`), or this process is a
+//! forked copy of a task. A third mark says that the process has a recorder.
 //!
 //! One word of the process is tested first, because each access to a thread-local in a shared library costs a call. A process in which only
 //! a library such as MPI has handlers never sets the bit for handlers, and so never needs the thread-local.
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::error::{Error, Result};
 
-/// A thread has run a handler of the program: the threads' own marks have to be tested.
+/// A thread has set its own mark at least once, so the threads' marks have to be tested.
 const HANDLERS: u8 = 1;
 /// The process is a forked copy.
 const COPY: u8 = 2;
@@ -21,11 +21,11 @@ const RECORDED: u8 = 4;
 static MARKS: AtomicU8 = AtomicU8::new(0);
 
 thread_local! {
-    /// Whether this thread is inside a handler.
+    /// Whether this thread is inside a handler or `Local::with`.
     static RUNNING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Marks this thread, while the value lives, as running a handler of the program. Holds the previous mark.
+/// Marks this thread, while the value lives, as one whose communicating calls are refused. Holds the previous mark.
 pub(crate) struct Mark(bool);
 
 impl Mark {
@@ -46,7 +46,7 @@ impl Drop for Mark {
     }
 }
 
-/// Whether this thread is inside a handler.
+/// Whether this thread is inside a handler or `Local::with`.
 #[inline(never)]
 pub(crate) fn is_running() -> bool {
     RUNNING.get()

@@ -155,7 +155,7 @@
 //! [`shared`] is a context for several threads, with interrupts if the program wants them. [`context`] opens a context; the operations are
 //! its methods, one file each in `verbs`. [`handler`] documents what handlers receive and may return. The protocol, the meaning of packets,
 //! is a crate of its own, `am-core-engine`, without input, output, clock or threads. [`pgas`] is for programs that see one memory over all
-//! tasks. [`fabric`] has the traits that a transport implements. [`buffer`] has the `unsafe` code.
+//! tasks. [`fabric`] has the traits that a transport implements. [`buffer`] has the `unsafe` blocks.
 
 #![expect(
     clippy::cast_possible_truncation,

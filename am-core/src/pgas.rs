@@ -7,8 +7,8 @@
 //!   reference to plain elements, because other tasks may write to them at any time.
 //! * A [`GlobalPointer<T>`] names an element of any task's part. It knows the end of that part, so that a transfer cannot run into the next
 //!   segment.
-//! * A [`Session`] makes futures of operations that own their buffers and of waits for counters, for any single-threaded executor, and has
-//!   a small executor of its own ([`Session::block_on`]).
+//! * A [`Session`] makes futures of operations that own their buffers, of calls, and of waits for counters, for any single-threaded
+//!   executor, and has a small executor of its own ([`Session::block_on`]).
 //!
 //! Element types are plain old data ([`bytemuck::Pod`]): any bytes that a peer writes are a valid value of the type.
 //!

@@ -1,7 +1,7 @@
 //! A context for any number of threads, and its two progress modes: polling, and interrupts (`LAPI_Senv` with `INTERRUPT_SET`).
 //!
 //! One lock guards the context. A waiting thread polls for all threads. It holds the lock for one round at a time; between two rounds other
-//! threads can take it. A thread that finds the lock held by a sleeper rings the context's doorbell.
+//! threads can take it. A thread that finds the lock taken rings the context's doorbell, because the owner of the lock may be asleep.
 //!
 //! In polling mode progress is made only while some thread is in a call. In interrupt mode a separate thread sleeps on the doorbell, and
 //! runs handlers when messages arrive, while the program computes. Each message then costs a wake-up of that thread, unless a polling
@@ -226,8 +226,8 @@ impl<F: Fabric, H: HandlerSet> SharedContext<F, H> {
 }
 
 impl<F: Fabric + Send + 'static, H: HandlerSet + Send + 'static> SharedContext<F, H> {
-    /// Switches between interrupt mode (`true`) and polling mode, at any time. Returns when the switch is done: in polling mode no handler
-    /// runs outside the program's calls.
+    /// Switches between interrupt mode (`true`) and polling mode, at any time. Returns when the switch is done: from then on, in polling
+    /// mode, no handler runs outside the program's calls, except on the handler thread.
     ///
     /// # Errors
     /// The thread can't be started; a call inside a handler, which would wait for itself.

@@ -76,7 +76,7 @@ impl<T> Turns<T> {
         self.try_enter().unwrap_or_else(|| self.wait_for_turn(ring))
     }
 
-    /// Returns the calling thread's turn, if no other thread has its own.
+    /// Returns the calling thread's turn, if no other thread has a turn.
     pub fn try_enter(&self) -> Option<Turn<'_, T>> {
         match self.value.try_lock() {
             Ok(turn) => Some(turn),
@@ -110,7 +110,7 @@ impl<T> Turns<T> {
         self.wanting.load(Ordering::SeqCst) > 0
     }
 
-    /// Lets waiting threads have their turn. The caller must not be in its own.
+    /// Lets waiting threads have their turn. The caller must not have a turn itself.
     pub fn give_way(&self) {
         while self.is_wanted() {
             yield_now();

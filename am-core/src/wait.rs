@@ -40,7 +40,7 @@ pub(crate) enum Errors {
     /// Like [`Failures`](Self::Failures), for a wait for a credit: sleeps are short, because a target does not ring when it returns
     /// credits.
     ForCredit,
-    /// Keeps all errors: the operation uses memory that is about to be returned.
+    /// Keeps all errors, for an operation whose memory is about to be returned.
     Keep,
 }
 

@@ -8,8 +8,8 @@ use crate::error::{Error, Outcome, Result};
 use crate::fabric::Fabric;
 use crate::user_code::Guarded;
 
-/// The memory of a buffer that an operation will own. A caller must not use or drop `buffer` until the operation that gets the range also
-/// owns the buffer (`End::keep`, `Outstanding::keep`), or until the caller knows that no operation got the range.
+/// The memory of a buffer that an operation will own. The caller must give `buffer` to the operation that gets the range (`End::keep`,
+/// `Outstanding::keep`), and must not use or drop it before, unless no operation gets the range.
 pub(crate) fn memory_of(buffer: &JobBuffer) -> RawBuffer {
     // SAFETY: the callers keep the rule above. All are in this crate: `Owned::raw_of_owned` (for `Context::start`), `carry_out_asked` and
     // `begin_accumulate`.
@@ -25,7 +25,7 @@ pub(crate) fn engine_over<F: Fabric>(fabric: &F) -> Engine<Guarded> {
 /// Grants peers access to `buffer`.
 ///
 /// # Errors
-/// `Exhausted`: too many regions. `System`. The buffer is dropped then.
+/// `Exhausted`: too many regions. `System`. In both cases the buffer is dropped.
 pub(crate) fn expose<F: Fabric>(
     fabric: &mut F,
     buffer: JobBuffer,

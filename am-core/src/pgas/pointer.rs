@@ -218,10 +218,10 @@ pub trait Word: Pod + Eq + sealed::Sealed {
     /// Size of the word.
     const WIDTH: Width;
 
-    /// The value as an operand.
+    /// The value in the low bits of an operand.
     fn to_bits(self) -> u64;
 
-    /// The value from a result's bits; excess bits are cut.
+    /// The value in the low bits of a result.
     fn from_bits(bits: u64) -> Self;
 }
 

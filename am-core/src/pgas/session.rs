@@ -31,9 +31,9 @@ use crate::verbs::{Get, GetOptions, Operation, OwnedHandle, Returned, RmwHandle}
 /// operation keeps its buffer until it has ended, and the session then frees the buffer. After the session's end, the context keeps the
 /// buffers of operations under way.
 ///
-/// Progress is made inside polls. Under [`block_on`](Self::block_on) a future is polled when something has happened to it, and until then
-/// the thread sleeps. Other executors do not know the fabric: there a future that is not ready makes one round of progress in each poll,
-/// and asks to be polled again.
+/// Progress is made inside polls. Under [`block_on`](Self::block_on) a future is polled when its operation has ended or its waker was
+/// called, and until then the thread sleeps. Other executors do not know the fabric: there a future that is not ready makes one round of
+/// progress in each poll, and asks to be polled again.
 ///
 /// A round of progress checks each future under way, so a session is meant for at most hundreds of them.
 pub struct Session<'c, F: Fabric, H: HandlerSet = HandlerTable> {
@@ -434,7 +434,7 @@ impl<F: Fabric, H: HandlerSet> Drop for OperationSlot<'_, '_, F, H> {
     }
 }
 
-/// Ready when the value was subtracted from the counter ([`Session::counter`]).
+/// Ready when the value has been subtracted from the counter ([`Session::counter`]).
 #[must_use = "nothing is subtracted from the counter unless this is awaited"]
 pub struct CounterFuture<'s, 'c, F: Fabric, H: HandlerSet>(OperationSlot<'s, 'c, F, H>);
 

@@ -73,8 +73,8 @@ pub struct Recorded {
     pub digest: u64,
 }
 
-/// Runs every third check of the suite (all if [`is_long`]) whose name contains `filter`, each over a new network from `make`, with tasks
-/// that take turns as `seed` determines. Returns a record of each.
+/// Runs every third of the checks whose name contains `filter` (all of these if [`is_long`]), each over a new network from `make`, with
+/// tasks that take turns as `seed` determines. Returns a record of each.
 ///
 /// # Panics
 /// If a check failed, or none matched.

@@ -1,8 +1,8 @@
 //! LAPI's errors, one by one. The tests cause each error that can occur, and check that it names the party at fault and the values. For
 //! each other error this file gives the reason why it cannot occur.
 //!
-//! A name stands for its code `LAPI_ERR_*`, and `*` for a family of codes. Each job here has two tasks, in one thread; the conformance
-//! suite checks the same errors on every fabric, and between processes.
+//! A name stands for its code `LAPI_ERR_*`, and `*` for a family of codes. Each job here has two tasks in one process. The conformance
+//! suite checks many of these errors on every fabric, and between processes.
 
 #![expect(clippy::unwrap_used, reason = "a failed test panics")]
 

@@ -1,4 +1,4 @@
-//! Messages: all lengths, all kinds of destinations, their order, and the limits on what handlers may call.
+//! Messages: all lengths, all kinds of destinations, user headers, gathered data, and the order of arrival.
 
 use super::Check;
 use super::common::{

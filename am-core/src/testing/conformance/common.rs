@@ -102,7 +102,7 @@ pub(super) fn register<F: Fabric>(
     id
 }
 
-/// Like [`register`], but returns the barrier's error, for a handler that may already have panicked here for a message of a faster task.
+/// Like [`register`], but returns the barrier's error: a handler may already have panicked here, for a message of a faster task.
 pub(super) fn register_panicking<F: Fabric>(
     context: &mut Context<F>,
     handler: impl FnMut(&Message<'_>) -> Answer + Send + 'static,

@@ -162,7 +162,7 @@ fn thread<F: Fabric>(context: &mut Context<F>) {
     }
 }
 
-/// A one-way sender has reserved no slot for a reply, so the target refuses a completion that replies.
+/// The sender of a one-way message has reserved no credit for an answer, so the target refuses a completion that answers.
 fn one_way_is_not_answered<F: Fabric>(context: &mut Context<F>) {
     let counter = new_counter(context);
     let handler = register(context, move |_| Answer::consumed(Completion::BumpAtSource(counter.name())));
