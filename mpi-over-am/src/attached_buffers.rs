@@ -19,8 +19,8 @@ pub const BSEND_OVERHEAD_BYTES: usize = 64;
 /// Messages begin at cache lines.
 const LINE_BYTES: usize = 64;
 
-/// The owner of a buffer (MPI 5.0 section 3.6). Buffered sends on a communicator use the communicator's buffer if it has one, else its
-/// session's, else the process's.
+/// The owner of a buffer (MPI 5.0 section 3.6). Buffered sends on a communicator use the communicator's buffer; if there is none, the
+/// buffer of its session; if there is none either, the buffer of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BufferOwner {
     /// All communicators of the process (`MPI_Buffer_attach`).
@@ -82,8 +82,8 @@ pub(crate) struct AttachedBuffers {
     sent: u64,
 }
 
-// SAFETY: a message's piece is free only when its request is complete (`free_oldest`). A buffer is leaked unless no message is in it when
-// it is detached (`into_memory`).
+// SAFETY: a message's piece is free only when its request is complete (`free_oldest`). An owned buffer is returned only if no message is in
+// it, and is leaked otherwise (`into_memory`).
 #[expect(unsafe_code, reason = "a promise about the buffers of operations (`buffer::Keeps`)")]
 unsafe impl Keeps for AttachedBuffers {}
 
@@ -106,7 +106,7 @@ impl AttachedBuffers {
         self.by_owner.remove(&owner).and_then(AttachedBuffer::into_memory)
     }
 
-    /// Notes that the communicator with this first context id belongs to a session, or to none if `session` is 0.
+    /// Notes that the communicator whose first context id is `context_id` belongs to a session, or to none if `session` is 0.
     pub(crate) fn note_session(&mut self, context_id: u32, session: u64) {
         if session == 0 {
             self.sessions.remove(&context_id);
@@ -257,7 +257,7 @@ impl AttachedBuffer {
         };
         let (head, tail) = (oldest.start, newest.end);
         if newest.start >= head {
-            // If not wrapped around: after the newest message, or at the front before the oldest.
+            // The messages do not wrap around: there are free bytes after the newest message, and at the front before the oldest.
             if needed <= len - tail { Some(tail) } else { (needed <= head).then_some(0) }
         } else {
             (needed <= head - tail).then_some(tail)

@@ -122,7 +122,7 @@ impl fmt::Debug for Keyval {
 /// The attributes of one object. The parameter `object` is the object's number in the layer above.
 ///
 /// Callbacks may use the object, so an owner that keeps this value in a cell must not borrow the cell while callbacks run. Therefore
-/// [`deletion`](Self::deletion) and similar methods return the callback, and the change is a separate call.
+/// [`deletion`](Self::deletion) only returns the callback, and [`set`](Self::set) and [`remove`](Self::remove) run none.
 #[derive(Clone, Debug, Default)]
 pub struct Attributes {
     values: Vec<(Keyval, u64)>,
@@ -164,7 +164,7 @@ impl Attributes {
         Ok(self.values.iter().find(|(known, _)| known == keyval).map(|&(_, value)| value))
     }
 
-    /// Sets the value of a key. The caller must already have deleted an older value ([`deletion`](Self::deletion)).
+    /// Sets the value of a key. If the key has a value, the caller must already have run its [`deletion`](Self::deletion).
     ///
     /// # Errors
     /// A key for another kind of object.
@@ -177,7 +177,7 @@ impl Attributes {
         Ok(())
     }
 
-    /// The callback to run before the value of this key is deleted; `None` if there is no value.
+    /// The callback to run before the value of this key is deleted; `None` if the key has no value.
     pub fn deletion(&self, keyval: &Keyval) -> Option<Deletion> {
         let (keyval, value) = self.values.iter().find(|(known, _)| known == keyval)?;
         Some(Deletion { keyval: keyval.clone(), value: *value })

@@ -387,8 +387,8 @@ impl Step {
         self.compares
     }
 
-    /// After the end of a step with a comparison: moves this task to another processor if the tasks are distributed unevenly; returns
-    /// whether they are.
+    /// After the end of a step with a comparison: returns whether the tasks are distributed unevenly. If so, this task moves to another
+    /// processor if it is one of the tasks that have to move.
     ///
     /// # Errors
     /// Rank 0 has failed.

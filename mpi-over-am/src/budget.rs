@@ -1,4 +1,4 @@
-//! The budget of early arrivals: how many bytes of each sender a receiver stores before the receives for them are posted.
+//! The budget of early arrivals: how many bytes from each sender a receiver stores before the receives for them are posted.
 //!
 //! The receiver's memory is divided among the senders, and each sender limits itself to its part. A sender counts the bytes that it has
 //! sent eagerly, and the receiver reports how many of them have been received. A message beyond the part is announced instead, so no stop
@@ -33,7 +33,7 @@ pub(crate) const UNKNOWN: PeerIndex = PeerIndex(u32::MAX);
 struct Peer {
     /// Bytes sent eagerly to the peer.
     sent: u64,
-    /// If `sent` exceeds this, [`Budget::charge`] has to check further.
+    /// If a message would raise `sent` above this, [`Budget::charge`] has to check further.
     attention_at: u64,
     /// Bytes that the peer has received, according to its last report.
     reported: u64,
@@ -107,8 +107,8 @@ impl Budget {
         Verdict { eager: true, ask: false }
     }
 
-    /// [`charge`](Self::charge) if the message is within the part and no report is due; returns the fabric's index of the task. `None`:
-    /// nothing is charged.
+    /// Like [`charge`](Self::charge), but only if the message is within the part and no report is due. Returns the fabric's index of the
+    /// task. `None`: nothing is charged.
     #[inline(always)]
     pub(crate) fn charge_quietly(&mut self, task: u32, footprint: u64) -> Option<PeerIndex> {
         let peer = self.peers.get_mut(task as usize)?;

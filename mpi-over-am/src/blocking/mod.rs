@@ -83,7 +83,7 @@ fn send_raw_and_wait<F: Fabric, L: LockPolicy>(
     wait_for_send(state, request)
 }
 
-/// Receives, and returns when the message has arrived. `source` is the only possible sender, if known.
+/// Receives, and returns when the message has arrived. `source` is the only possible sender, if it is known.
 ///
 /// # Errors
 /// The operation's error; an error while making progress.

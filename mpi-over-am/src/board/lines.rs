@@ -84,7 +84,8 @@ impl Lines {
         self.gathered_to.replace(root).is_some_and(|last| last != root)
     }
 
-    /// The step that all tasks must have entered before this task may write data in its next step.
+    /// The step that all tasks must have entered before this task may write data in its next step; `None` if they are known to have entered
+    /// it.
     pub(crate) fn before_writing(&self) -> Option<u64> {
         let step = (self.step + 2).saturating_sub(SLOTS as u64);
         (step > self.seen).then_some(step)

@@ -81,8 +81,8 @@ impl Elements {
         Some(unsafe { self.base.buffer(at, len) })
     }
 
-    /// The bytes, if they are one block although the elements are not dense: of a single element with a longer extent, or of an empty
-    /// message.
+    /// The bytes, if they are one block although the elements are not dense: a single element whose extent is longer than its data, or an
+    /// empty message.
     #[inline(never)]
     fn as_one_block(&self) -> Option<RawBuffer> {
         let layout = self.layout();
@@ -298,8 +298,8 @@ impl SendData {
         }
     }
 
-    /// [`copy_to`](Self::copy_to) if a side is not contiguous. There is no intermediate copy if the other side is contiguous, or both have
-    /// the same layout.
+    /// [`copy_to`](Self::copy_to) if at least one side is not contiguous. There is no intermediate copy if the other side is contiguous, or
+    /// if both have the same layout.
     fn copy_elements_to(&self, from: Option<RawBytes>, to: &RecvData, memory: Option<RawBuffer>) -> u64 {
         let len = self.packed_len().min(to.packed_len());
         if let Some(from) = from {

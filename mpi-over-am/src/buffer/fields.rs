@@ -96,8 +96,8 @@ pub trait Equivalence {
     /// Adds the fields to `list`, for writing.
     fn list_mut<'a>(&'a mut self, list: &mut FieldListMut<'a>);
 
-    /// The datatype of this value's fields, with their displacements from its start, and its extent (`MPI_Type_create_struct` and
-    /// `MPI_Type_create_resized`).
+    /// The datatype of this value's fields, with their displacements from the value's start, and the value's extent
+    /// (`MPI_Type_create_struct` and `MPI_Type_create_resized`).
     ///
     /// # Errors
     /// [`Error::TooLarge`](crate::Error::TooLarge): more bytes than the address space.
@@ -289,9 +289,9 @@ fn incoming_fields<T: Equivalence>(values: &mut [T]) -> Result<Incoming<'_>> {
     });
     if one_piece {
         let at: *mut u8 = std::ptr::with_exposed_provenance_mut(at.addr().get());
-        // SAFETY: each byte from `at` to `at + len` belongs to a number to which `list_mut` got an exclusive reference, whose provenance
-        // was exposed when it was listed; nothing else accesses it while `values` is borrowed, the lifetime of the result. Any received
-        // bytes are valid numbers. `at` is that of a slice, so it is not null.
+        // SAFETY: each byte from `at` to `at + len` belongs to a number to which `list_mut` was given an exclusive reference (just
+        // checked); listing the number exposed the reference's provenance. Nothing else accesses these bytes while `values` is borrowed,
+        // which is the lifetime of the result. Any received bytes are valid numbers. `at` is the address of a slice, so it is not null.
         return Ok(unsafe {
             Incoming::of_data(RecvData::from_buffer(RawBuffer::new(NonNull::new_unchecked(at), len)))
         });

@@ -111,7 +111,7 @@ impl<T: NoUninit> PartsToSend<T> {
         }
     }
 
-    /// Frees the parts of the keeper's operation, which must be over.
+    /// Frees the parts that were handed over to the keeper's operation, which must be over.
     pub(crate) fn free_all(&self, _keeper: &impl Keeps) {
         for state in &self.states {
             // Release: pairs with the Acquire in `take`. The operation has read the part. Parts taken by threads stay taken.
@@ -135,7 +135,8 @@ impl<T: NoUninit> TakenPart<'_, T> {
 
     /// Gives the part to the operation.
     pub(crate) fn hand_over(self) {
-        // Relaxed: the operation reads the part in a turn after the one in which it is handed over.
+        // Relaxed: the operation reads the part in this turn, in this thread, or in a later turn; the lock behind the turns orders these
+        // reads.
         self.all.states[self.part].store(LEAVING, Ordering::Relaxed);
         std::mem::forget(self);
     }

@@ -1,9 +1,9 @@
 //! The barrier.
 //!
-//! A few tasks notify each other in rounds (dissemination; Hensgen, Finkel, Manber 1988), which is fastest if each has a processor. More
-//! tasks use a flat tree: it needs fewer messages (2n - 2 instead of n log n), and wakes all but the inner tasks only once; if tasks share
-//! processors, wake-ups dominate. With 16 tasks on 2 cores, a tree with up to 16 children per task took half the time of a tree with four,
-//! or of rounds (medians: 27 us against 60 to 80); with 3 to 8 tasks it was not slower.
+//! A few tasks notify each other in rounds (dissemination; Hensgen, Finkel, Manber 1988), which is fastest if each task has a processor.
+//! More tasks use a flat tree: it needs fewer messages (2n - 2 instead of n log n), and wakes all but the inner tasks only once; if tasks
+//! share processors, wake-ups dominate. With 16 tasks on 2 cores, a tree with up to 16 children per task took half the time of a tree with
+//! four, or of rounds (medians: 27 us against 60 to 80); with 3 to 8 tasks it was not slower.
 
 use super::tree::Tree;
 use super::{Plan, hosts, nothing};

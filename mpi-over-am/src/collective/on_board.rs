@@ -93,7 +93,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(true)
     }
 
-    /// Bytes that each task writes to a board with a counter; `None` if such a board cannot serve the collective. The same on all tasks.
+    /// Bytes that each task writes to a board with a counter; `None` if such a board cannot serve the collective. The result is the same on
+    /// all tasks.
     fn bytes_on_board(&self, collective: &Collective) -> Option<u64> {
         // Two tasks gain nothing: each waits only for the other.
         if self.size() <= 2 || !self.is_plain() {

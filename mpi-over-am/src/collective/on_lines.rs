@@ -22,7 +22,7 @@ use crate::progress::check_len;
 use crate::status::Status;
 use mpi_datatype::{Datatype, Predefined};
 
-/// Smallest communicator whose gathers and short broadcasts use lines.
+/// Minimum number of tasks for which gathers and short broadcasts use lines.
 const MANY_TASKS: u32 = 8;
 /// Maximum bytes of a broadcast by messages: among many tasks, and among few.
 const BROADCAST_BY_MESSAGES_MAX: [u64; 2] = [256, 4096];
@@ -31,7 +31,7 @@ const PART_BYTES_MAX: u64 = 256 << 10;
 /// Number of looks at the lines before a task also handles messages.
 const LOOKS: u32 = 200;
 
-/// Whether a collective among `size` tasks is to use lines, if there are any. The same on all tasks.
+/// Whether a collective among `size` tasks is to use lines, if there are any. The answer is the same on all tasks.
 pub(super) fn serve(collective: &Collective, rank: u32, size: u32) -> bool {
     match collective {
         Collective::Broadcast { data, .. } => serve_broadcast(data.packed_len(), size),

@@ -3,8 +3,8 @@
 //! The vector is cut into pieces, and each piece into one chunk for each task. A task receives its own chunk of every other task's vector,
 //! combines these chunks with its own (in the order of the ranks, if the operation does not commute), and sends the result to the tasks
 //! that need it. Several pieces are under way at once: a task sends the chunks of a later piece, then combines its own chunk of the current
-//! piece, and then receives the results of an earlier piece. So the two tasks of a pair copy at the same time. A chunk is a message of a
-//! few packets: its receiver combines one packet while the sender writes the next.
+//! piece, and then receives the results of an earlier piece. So two tasks that send chunks to each other copy at the same time. A chunk is
+//! a message of a few packets: its receiver combines one packet while the sender writes the next.
 
 use super::chunks::{Chunks, elements_of_piece};
 use super::reduce_scatter::{Incoming, slots};
