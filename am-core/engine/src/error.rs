@@ -158,7 +158,7 @@ pub enum Error {
         /// Bytes at the other.
         there: u64,
     },
-    /// An accumulation that the element type does not support (`LAPI_ERR_RMW_OP`).
+    /// An accumulation or rmw that the element type does not support (`LAPI_ERR_RMW_OP`).
     #[error(
         "elements of type {element} do not support {operation}: bitwise operations need integers, and floating-point numbers have 4 or 8 bytes"
     )]
@@ -201,7 +201,7 @@ pub enum Error {
         "operations with {task} were purged by {by}: {by} starts no new ones until it calls resume_totask"
     )]
     Purged {
-        /// The other side.
+        /// The task at the other side.
         task: TaskId,
         /// The task that purged the operations.
         by: TaskId,
@@ -335,7 +335,7 @@ pub enum Error {
 /// Why a layout is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LayoutFault {
-    /// The blocks overlap.
+    /// The blocks would overlap.
     #[error("a stride of {stride} bytes is shorter than its block of {block} bytes")]
     StrideTooShort {
         /// Bytes of a block.
@@ -343,12 +343,12 @@ pub enum LayoutFault {
         /// Bytes from block to block.
         stride: u64,
     },
-    /// The end of the part is beyond 2^64.
+    /// A block ends beyond 2^64, or the blocks together are longer than that.
     #[error("{len} bytes at offset {offset} end beyond 2^64")]
     TooLong {
-        /// Where the part begins.
+        /// Where the block begins.
         offset: u64,
-        /// Bytes.
+        /// The length in bytes; of a strided layout, that of all blocks together.
         len: u64,
     },
 }

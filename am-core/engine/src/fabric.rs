@@ -138,7 +138,7 @@ impl<F: Post + Memory + World + KeepsPromises + fmt::Debug> Fabric for F {}
 
 /// Packets: posted to peers, and polled.
 pub trait Post {
-    /// The number of an endpoint. A dead or closed endpoint has a number, too; posting to the endpoint returns `PeerFailed` or
+    /// The endpoint as a peer, with its number. A dead or closed endpoint has a number, too; posting to it returns `PeerFailed` or
     /// `ContextClosed`.
     ///
     /// # Errors
@@ -182,7 +182,7 @@ pub trait Post {
 
     /// Waits briefly for the next packet of one peer, and looks at it as [`poll`](Self::poll) does, if it is one-way and has this label.
     /// The packet stays in the queue until a poll or [`take_next`](Self::take_next) consumes it. `None`: nothing arrived in time, the
-    /// packet is of another kind, something else needs a poll, or this fabric does not support it.
+    /// packet is of another kind, something else needs a poll, or this fabric does not support the call.
     #[inline(always)]
     fn look_at_next(&mut self, _from: Peer, _label: u16, _inline: &mut InlineBytes) -> Option<Next> {
         None

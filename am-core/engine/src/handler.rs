@@ -44,8 +44,8 @@ pub struct Message<'a> {
     pub ticket: Ticket,
 }
 
-/// A message whose destination is not known yet (see [`Destination::Later`]). It can be accepted or refused once. A number that names no
-/// such message is rejected.
+/// Names a message whose destination is not known yet (see [`Destination::Later`]). The message can be accepted or refused once. A number
+/// that names no such message is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ticket(pub u32);
 

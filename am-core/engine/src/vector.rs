@@ -13,8 +13,8 @@ pub struct Block {
     pub len: u64,
 }
 
-/// Where the bytes of a stream lie in memory: the task's own, a peer's exposed region, or a buffer. Making a layout checks it; each use
-/// checks that it lies inside the memory.
+/// Where the bytes of a stream lie in memory: the task's own, a peer's exposed region, or a buffer. A layout is checked when it is made;
+/// each use checks that the layout lies inside the memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     form: Form,
@@ -90,7 +90,7 @@ impl Layout {
         self.len == 0
     }
 
-    /// The contiguous bytes at byte `position` of the stream; `None` at the end and beyond.
+    /// The contiguous bytes from byte `position` of the stream on; `None` at the end and beyond.
     #[inline]
     #[must_use]
     pub fn block_at(&self, position: u64) -> Option<Block> {

@@ -181,7 +181,7 @@ impl Access {
     }
 }
 
-/// A live right of peers to one range of this task's memory: a slot in the region table and its generation.
+/// Names a right of peers to one range of a task's memory: a slot in the task's region table, and the slot's generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Grant {
     /// The slot.
@@ -205,7 +205,7 @@ impl Grant {
 }
 
 /// The task that carries out atomic operations and accumulations on the words of a region. Chosen when the region is exposed, and part of
-/// its addresses, so that all tasks agree.
+/// the region's addresses, so that all tasks agree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Executor {
     /// Any task that can reach the words; for other tasks, the owner. This has the lowest latency.
@@ -510,7 +510,7 @@ impl Exposed {
     fn check(&self, offset: u64, len: u64) -> Result<NonNull<u8>> {
         let region_len = self.len();
         if offset <= region_len && len <= region_len - offset {
-            // SAFETY: `offset` is at most the length of the block (just checked), so it fits a usize and the sum is at most the block's
+            // SAFETY: `offset` is at most the length of the block (just checked), so it fits a usize, and the result is at most the block's
             // end.
             Ok(unsafe { self.buffer.at.add(offset as usize) })
         } else {

@@ -59,9 +59,9 @@ pub enum Kind {
     Request = 1,
     /// A tiny put to memory that the origin has not mapped; the target stores the bytes.
     Put = 2,
-    /// A put that its origin has carried out.
+    /// The origin has carried out a put or get: adds 1 to the target's counter.
     Notify = 3,
-    /// Adds 1 to a counter at the origin: the target is done.
+    /// The target is done: adds 1 to up to two counters at the origin.
     CounterAck = 4,
     /// The answer to a request: the target has fetched the data, or does not want any.
     Fetched = 5,
@@ -139,7 +139,7 @@ const FLAG_COMPLETION: u8 = 1;
 /// Flag of the short form: a target counter follows.
 const FLAG_TARGET: u8 = 2;
 
-/// The fixed part of a Message or Request, with the optional fields before the user header.
+/// The head of a Message, before the user header; the first fields of a Request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MessageHead {
     /// Bytes of user header.
@@ -151,19 +151,19 @@ pub(crate) struct MessageHead {
 }
 
 impl MessageHead {
-    /// Bytes of the shortest form.
+    /// Minimum length of the fixed form, in bytes.
     pub(crate) const BYTES_MIN: usize = 8;
-    /// Bytes of the longest form.
+    /// Maximum length of either form, in bytes.
     pub(crate) const BYTES_MAX: usize = 12;
 
-    /// Bytes that this head takes.
+    /// Bytes of this head in the fixed form.
     #[inline(always)]
     #[must_use]
     pub(crate) fn len(&self) -> usize {
         if self.completion_counter == 0 { 8 } else { 12 }
     }
 
-    /// The fixed part as one word.
+    /// The first 8 bytes of the fixed form, as one word.
     #[inline(always)]
     #[must_use]
     pub(crate) fn word(&self) -> u64 {
@@ -171,7 +171,7 @@ impl MessageHead {
         u64::from(self.uhdr_len) | u64::from(flags) << 16 | u64::from(self.target_counter) << 32
     }
 
-    /// Appends the head to an inline packet; returns whether it fits.
+    /// Appends the fixed form to an inline packet; returns whether it fits.
     #[inline(always)]
     #[must_use]
     pub(crate) fn push_to(&self, packet: &mut InlineBytes) -> bool {
@@ -204,7 +204,7 @@ impl MessageHead {
         Some((Self { uhdr_len, target_counter, completion_counter }, fields.0))
     }
 
-    /// Parses a head; `None` if `bytes` are too short.
+    /// Parses the fixed form; `None` if `bytes` are too short.
     #[inline(always)]
     #[must_use]
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
@@ -218,7 +218,7 @@ impl MessageHead {
     }
 }
 
-/// The fields after the fixed part of a Request.
+/// The fields of a Request after its [`MessageHead`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Announcement {
     /// Bytes of user data.
@@ -260,7 +260,8 @@ impl Announcement {
 
 /// Handler field of a Request: the message is a put or an accumulation, which the engine stores.
 pub(crate) const PUT_BY_PIECES: HandlerId = HandlerId(0xFFF);
-/// Handler field of a Piece of an announced message, an Ask for a get, a Fence of data, and of kinds with one form.
+/// Handler field of a Piece of an announced message, an Ask for a get, a Fence of data, a Withdraw of an announcement, and of kinds with
+/// one form.
 pub(crate) const FIRST: HandlerId = HandlerId(0);
 /// Handler field of a Piece of a get, a Fence that waits for handlers too, and a Withdraw that purges.
 pub(crate) const SECOND: HandlerId = HandlerId(1);

@@ -89,7 +89,7 @@ impl<U: UserCode> Engine<U> {
             self.purges.refused.push(peer);
             self.pending.block();
         }
-        // This task and dead tasks need not be told.
+        // This task itself, and a peer that is gone, need not be told.
         if peer.endpoint != self.own && !self.is_gone(peer.endpoint) {
             let label = packet::label(Kind::Withdraw, SECOND);
             self.send_control(fabric, peer, Class::Request, label, pack([]))?;

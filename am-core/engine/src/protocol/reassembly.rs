@@ -1,6 +1,6 @@
 //! Arriving messages: fetched from the origin's memory, or sent by the origin in pieces.
 //!
-//! Pieces of a message arrive in any order, and each byte arrives once. A message that waits for its destination has a ticket.
+//! Pieces of a message may arrive in any order, but each byte only once. A message that waits for its destination has a ticket.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
