@@ -36,7 +36,7 @@ fn run(call: &'static str, function: impl FnOnce() -> c_int) -> mpi_over_am::Res
     if code == MPI_SUCCESS { Ok(()) } else { Err(Error::Callback { call, code }) }
 }
 
-/// Makes a key for attributes of one kind of object.
+/// Makes a key for attributes of one kind of object, and stores its number at `at`.
 ///
 /// # Errors
 /// The pointer for the key's number is null.
@@ -113,7 +113,7 @@ pub(crate) fn keyval_of(mpi: &Mpi, number: c_int) -> Outcome<Keyval> {
 /// Frees a key. Its attributes stay. Until the last of them is deleted, the key's number stays valid, and may be freed again.
 ///
 /// # Errors
-/// There is no such key, or the key is for another kind of object.
+/// `at` is null, there is no such key, or the key is for another kind of object.
 pub(crate) fn free_keyval(mpi: &Mpi, kind: ObjectKind, at: *mut c_int) -> Outcome<()> {
     let at = not_null(at)?;
     // SAFETY: `at` is not null, and the program gave it for this result.

@@ -68,7 +68,7 @@ pub(crate) fn datatype_for(mpi: &Mpi, handle: MPI_Datatype, count: i64) -> Outco
 /// The data of a send.
 ///
 /// # Errors
-/// A negative count, an invalid datatype, a null buffer.
+/// A negative count, an invalid datatype, a buffer that is null or longer than any memory.
 ///
 /// # Safety
 /// The elements must be readable, and the program must not change them until the operation has completed.

@@ -12,7 +12,7 @@ use crate::raise::{On, check_errhandler, initial, raise_initial, raise_through, 
 use crate::state::{Mpi, enter, stage};
 use crate::types::{MPI_Comm, MPI_Errhandler};
 
-/// The code that a call returns, after the error handler of its communicator has run.
+/// The code that a call about `object` returns. If the call has failed, first runs the error handler of `object`.
 #[inline(always)]
 pub(crate) fn finish(object: &CommunicatorObject, function: &str, outcome: Outcome<()>) -> c_int {
     match outcome {
@@ -109,7 +109,8 @@ pub(crate) fn finish_on_process(function: &str, outcome: Outcome<()>) -> c_int {
     }
 }
 
-/// Runs the error handler of a communicator. If the handler returns, returns the error code that the MPI call is to return.
+/// Runs the error handler of a communicator, or without a communicator the initial one. If the handler returns, returns the error code that
+/// the MPI call is to return.
 #[cold]
 #[inline(never)]
 pub(crate) fn raise(object: Option<&CommunicatorObject>, function: &str, failure: &Failure) -> c_int {

@@ -87,7 +87,7 @@ struct Registry {
     registrations: BTreeMap<usize, Registration>,
     /// The event whose callback runs: its handle, its registration, and the event itself.
     current: Option<(usize, usize, Event)>,
-    /// A free callback that must run after the current callback, which has freed its own registration.
+    /// A free callback that must run after the current callback, whose registration was freed.
     free_after: Option<Function>,
 }
 
@@ -126,7 +126,8 @@ fn watch_what_is_registered() -> Result<(), c_int> {
     Ok(())
 }
 
-/// Runs the callbacks of recorded events, unless another thread is running them, or this thread is in such a callback.
+/// Runs the callbacks of recorded events, and then the handlers of dropped events. Does nothing if another thread is doing this, or if this
+/// thread is in such a callback.
 pub(crate) fn deliver() {
     static IS_DELIVERING: AtomicBool = AtomicBool::new(false);
     if IS_DELIVERING.swap(true, Ordering::Acquire) {
@@ -215,8 +216,8 @@ fn call_free(registration: MPI_T_event_registration, function: Function) {
     });
 }
 
-/// The name of an event whose numbers have an enumeration, and the names of these numbers. Handles of these enumerations come after
-/// those of the settings.
+/// The name of the event with this index, and the names of its numbers, which are the items of the event's enumeration. The handles of these
+/// enumerations come after those of the settings.
 pub(crate) fn numbers_of_event(index: usize) -> Option<(&'static str, &'static [&'static str])> {
     let (name, _, numbers) = EventKind::ALL.get(index)?.description();
     Some((name, numbers))

@@ -87,7 +87,7 @@ pub(crate) fn tell(mpi: &Mpi, request: MPI_Request, status: *mut MPI_Status) -> 
     functions(mpi, request)?.query(status)
 }
 
-/// Tells the program that its operation is cancelled.
+/// Runs the program's cancel function, which gets whether the operation has completed.
 ///
 /// # Errors
 /// The error of the program's function.

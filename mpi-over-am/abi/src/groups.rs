@@ -39,7 +39,7 @@ pub(crate) fn group_of(mpi: &Mpi, handle: MPI_Group) -> Outcome<Group> {
     })
 }
 
-/// A new handle for a group.
+/// A new handle for a group; `MPI_GROUP_EMPTY` for the empty group.
 ///
 /// # Errors
 /// There are a million groups already.

@@ -85,7 +85,7 @@ unsafe fn word_at(at: *const c_void, len: u64) -> Option<Word> {
     Some(word)
 }
 
-/// Stores the first `len` bytes of a word, the number that [`word_at`] has read: 4 or 8.
+/// Stores the first `len` bytes of a word. `len` must be the number of bytes that [`word_at`] has read: 4 or 8.
 ///
 /// # Safety
 /// `len` bytes at `at` must be writable.

@@ -83,7 +83,7 @@ fn create(function: &str, op: Op, at: *mut MPI_Op) -> c_int {
     })
 }
 
-/// Refuses a null function.
+/// Refuses a null function: runs the error handler, and returns the error code.
 fn check_function(call: &str, function: Callback) -> Result<(), c_int> {
     if function != 0 {
         return Ok(());

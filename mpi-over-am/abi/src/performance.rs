@@ -105,7 +105,7 @@ struct Handle {
     variable: usize,
     /// Number of values that are read.
     count: usize,
-    /// The value counted before the last start, or the value written.
+    /// The values counted before the last start, or the values written.
     kept: Vec<u64>,
     /// The counts when the handle was started; `None` while the handle is stopped.
     since: Option<Vec<u64>>,

@@ -184,7 +184,7 @@ unsafe fn start_send(
     })
 }
 
-/// Any blocking send whose fast path was not tried.
+/// A blocking send in any mode. In standard mode the fast path is tried first.
 #[inline(always)]
 unsafe fn send_in_mode(
     function: &str,
@@ -200,7 +200,7 @@ unsafe fn send_in_mode(
     }
 }
 
-/// Starts any send whose fast path was not tried.
+/// Starts a send in any mode. In standard mode the fast path is tried first.
 #[inline(always)]
 unsafe fn start_send_in_mode(
     function: &str,
@@ -428,7 +428,8 @@ fn from_of(source: c_int, tag: c_int) -> Option<(Source, Tag)> {
     Some((source_of(source).ok()?, tag_of(tag)))
 }
 
-/// Receives contiguous bytes, if calls of MPI take no lock. `None`: nothing was done, and the call takes the general path.
+/// Receives contiguous bytes. Must be called only if calls of MPI take no lock. `None`: nothing was done, and the call takes the general
+/// path.
 #[inline(always)]
 unsafe fn receive_now(
     mpi: &Mpi,
@@ -443,7 +444,7 @@ unsafe fn receive_now(
     communicator.try_recv_bytes(buffer, source, tag)
 }
 
-/// A blocking receive by the general path, or the report of `failed`, the error of [`receive_now`].
+/// A blocking receive by the general path. If `failed` holds the error of [`receive_now`], reports this error instead.
 #[inline(never)]
 unsafe fn receive(
     failed: Option<Result<Status, Box<Error>>>,
@@ -725,7 +726,7 @@ pub(crate) unsafe fn mpi_improbe(
     })
 }
 
-/// Takes a matched message out of its handle; `None` for `MPI_MESSAGE_NO_PROC`.
+/// Takes a matched message out of its handle, and sets the handle to `MPI_MESSAGE_NULL`. `None` for `MPI_MESSAGE_NO_PROC`.
 unsafe fn take_message(mpi: &Mpi, message: *mut MPI_Message) -> Outcome<Option<MessageObject>> {
     let handle = unsafe { *message };
     let found = match handle {

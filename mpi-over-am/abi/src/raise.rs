@@ -170,7 +170,8 @@ pub(crate) fn rank_in_job() -> u32 {
     std::env::var("AM_TASK").ok().and_then(|task| task.parse().ok()).unwrap_or(0)
 }
 
-/// Runs an error handler for the object that `handle` names. If the handler returns, returns the error code that the MPI call is to return.
+/// Runs an error handler for the object that `handle` names: a function of the program, or a predefined handler, which returns or ends the
+/// job. If the handler returns, returns the error code that the MPI call is to return.
 #[cold]
 #[inline(never)]
 pub(crate) fn raise_through(

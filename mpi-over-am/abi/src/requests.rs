@@ -72,8 +72,8 @@ fn no_request(handle: MPI_Request) -> Failure {
     Failure::new(ErrorClass::Request, what)
 }
 
-/// Stores the status of a completed operation, and sets its handle to null unless the request is persistent. Returns the failure of the
-/// operation, if it failed.
+/// Stores the status of a completed operation, and sets the handle of its request to null unless the request is persistent. Returns the
+/// failure if the operation has failed; a cancelled operation has not failed.
 #[inline]
 unsafe fn ended(
     mpi: &Mpi,
@@ -120,8 +120,8 @@ unsafe fn ended_badly(error: Error, status: *mut MPI_Status) -> Failure {
     error.into()
 }
 
-/// Like [`ended`], for a call that completes several operations: the error's code is stored in the status. Returns whether the operation
-/// succeeded.
+/// Like [`ended`], for a call that completes several operations: also stores the operation's error code in its status, if the program wants
+/// statuses. Returns whether the operation has succeeded.
 unsafe fn ended_among_several(
     mpi: &Mpi,
     request: *mut MPI_Request,
@@ -421,7 +421,7 @@ pub(crate) unsafe fn mpi_testall(
     })
 }
 
-/// Completes one of several requests: waits for one, or with a `flag` only tests.
+/// Completes one of several requests: with `flag` only if an operation has completed, otherwise after a wait.
 unsafe fn any(
     function: &str,
     count: c_int,
@@ -480,7 +480,7 @@ pub(crate) unsafe fn mpi_testany(
     unsafe { any("MPI_Testany", count, requests, index, Some(flag), status) }
 }
 
-/// Completes all requests whose operations are complete: waits for at least one, or only tests.
+/// Completes all requests whose operations have completed. With `is_waiting`, first waits until there is one.
 unsafe fn some(
     function: &str,
     count: c_int,

@@ -42,7 +42,7 @@ static ALONE: AtomicBool = AtomicBool::new(false);
 /// at once.
 static STARTING: Mutex<()> = Mutex::new(());
 
-/// Keeps other threads from starting MPI.
+/// Keeps other threads from starting MPI until the guard is dropped.
 pub(crate) fn starting() -> MutexGuard<'static, ()> {
     STARTING.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -223,7 +223,7 @@ pub(crate) unsafe fn mpi_session_get_nth_pset(
                 format!("process set {n} does not exist: the session has {} sets", sets.len()),
             )
         })?;
-        // On entry the size of the buffer; on return the size needed, with the terminating NUL.
+        // `*len` is the size of the buffer on entry, and the size needed on return, with the terminating NUL.
         let capacity = unsafe { *len };
         if capacity > 0 {
             unsafe { give_string(set, not_null(name)?, capacity as usize, std::ptr::null_mut()) };

@@ -62,7 +62,7 @@ fn stay_loaded() {
     }
 }
 
-/// A block for C, at the start of a page; null if there is none.
+/// Takes a block for C, at the start of a page, and sets `is_zero` to whether the block reads as zero. Null if there is no block.
 extern "C" fn take(len: usize, is_zero: &mut bool) -> *mut u8 {
     BLOCKS.take_block(len).map_or(ptr::null_mut(), |block| {
         *is_zero = block.is_zero;

@@ -4,7 +4,8 @@ use std::ffi::{CStr, c_char, c_int};
 
 use crate::failure::{Outcome, not_null};
 
-/// Stores a string in a program's buffer of `max` bytes, with its terminating NUL.
+/// Stores as much of a string as fits into a program's buffer of `max` bytes, with a terminating NUL, and in `len` the number of bytes
+/// without the NUL.
 ///
 /// # Safety
 /// `to` must have `max` writable bytes, at least one; `len` must be null or writable.

@@ -278,7 +278,7 @@ pub(crate) unsafe fn mpi_type_get_value_index(
     })
 }
 
-/// The handle of an unnamed type: each is made once.
+/// The handle of an unnamed type. All equal types get the same handle.
 fn unnamed(mpi: &Mpi, make: impl FnOnce() -> Datatype) -> Outcome<MPI_Datatype> {
     let new = make();
     let making = |of: &Datatype| (of.combiner(), of.contents().map(|contents| contents.integers.clone()));

@@ -79,7 +79,7 @@ pub(crate) fn forget_handles() {
 /// Joins the job with the written values, and starts the progress thread if one is wanted.
 ///
 /// # Errors
-/// Those of [`Environment::init_for`].
+/// Those of [`Environment::init_for`]; the progress thread cannot be started.
 pub(crate) fn start_mpi(level: c_int) -> mpi_over_am::Result<()> {
     let written = controls().written.clone();
     let mut has_progress_thread = false;
@@ -93,7 +93,7 @@ pub(crate) fn start_mpi(level: c_int) -> mpi_over_am::Result<()> {
     if has_progress_thread { state::start_progress_thread() } else { Ok(()) }
 }
 
-/// The enumeration of a setting whose values are words.
+/// The enumeration of a setting whose values are words; `MPI_T_ENUM_NULL` for any other setting.
 fn enum_of(setting: Variable, index: c_int) -> MPI_T_enum {
     if setting.choices().is_empty() { MPI_T_ENUM_NULL } else { MPI_T_enum(HANDLES_FROM + index as usize) }
 }

@@ -85,7 +85,7 @@ pub(crate) fn on_window_in(
     }
 }
 
-/// A handle for a window.
+/// Makes a handle for a window, and stores it at `at`.
 ///
 /// # Errors
 /// There are a million windows already.

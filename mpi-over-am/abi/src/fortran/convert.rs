@@ -72,7 +72,7 @@ pub(crate) unsafe fn store<T>(at: *mut c_int, handles: &[T], number: impl Fn(&T)
     }
 }
 
-/// Makes indices in arrays count from 1; `MPI_UNDEFINED` is not changed.
+/// Adds 1 to each index of an array, because Fortran counts from 1. Negative numbers, such as `MPI_UNDEFINED`, are not changed.
 pub(crate) unsafe fn count_from_one(at: *mut c_int, count: c_int) {
     for place in 0..count.max(0) as usize {
         unsafe {

@@ -49,7 +49,7 @@ impl Compiler {
             .find_map(|(major, _)| major.parse().ok())
     }
 
-    /// The folder with `mpif.h` and the module for this compiler.
+    /// The folder with `mpif.h` and the module for this compiler. Makes the folder if it does not exist.
     ///
     /// # Errors
     /// The folder cannot be made, or other users can write to it. The compiler cannot compile the module: the error contains the compiler's
@@ -95,10 +95,10 @@ impl Compiler {
     }
 }
 
-/// The folder for caches: XDG_CACHE_HOME, or `.cache` in the home folder; if neither exists, a private folder among the temporary files.
+/// The folder for caches: in XDG_CACHE_HOME, or in `.cache` of HOME; if neither variable is set, a private folder among the temporary files.
 ///
 /// # Errors
-/// Others can write to that folder: their files would be compiled into programs.
+/// The private folder cannot be made, or other users can access it: their files would be compiled into programs.
 fn caches() -> io::Result<PathBuf> {
     let named = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = named("XDG_CACHE_HOME").or_else(|| named("HOME").map(|home| home.join(".cache")));

@@ -88,7 +88,7 @@ pub fn program_of_task() -> Option<i32> {
     env::var(PROGRAM).ok()?.parse().ok()
 }
 
-/// Translates the options and becomes `amrun`.
+/// Translates the options and becomes `amrun`. As a task of a job with several programs, becomes the task's program.
 #[must_use]
 pub fn run(name: &str) -> ExitCode {
     let mut words = env::args_os().skip(1).peekable();
@@ -198,7 +198,8 @@ impl Plan {
         Ok(())
     }
 
-    /// Determines the number of tasks, and their hosts.
+    /// Applies the number of tasks for each host (`-N`) to the list of hosts, or without hosts to the programs that have no `-n`. Passes the
+    /// hosts to the launcher.
     fn place(&mut self) -> Result<(), String> {
         if let Some(tasks) = self.tasks_a_host {
             match &mut self.hosts {
