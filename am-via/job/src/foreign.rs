@@ -137,8 +137,8 @@ fn lead(launcher: &mut dyn Launcher) -> io::Result<Invitation> {
     Invitation::parse(&made.job).map_err(io::Error::other)
 }
 
-/// The number of each task's host, from the first task that each task has found. If that first task has itself found another one, the two
-/// do not see the same processes, and the task is a host of its own.
+/// The number of each task's host, from the first task that each task has found. If that first task has itself found another first task,
+/// the two do not see the same processes, and the task is a host of its own.
 fn hosts(firsts: &[u32]) -> Vec<u32> {
     let mut numbers = BTreeMap::new();
     let host_of = |(task, &first): (u32, &u32)| {

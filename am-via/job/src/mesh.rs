@@ -111,7 +111,7 @@ impl Mesh {
         while let Ok((host, event)) = self.events.try_recv() {
             match event {
                 Event::Joined(mut link) => {
-                    // The answer is the first message to the host, which waits for it, so that the host misses no later message.
+                    // The host is added after this answer, for which it waits: so it misses no later message.
                     if say(&mut link, &Word::Hello { host: 0, secret: self.secret }).is_ok() {
                         self.peers.insert(host, link);
                     }

@@ -119,7 +119,7 @@ impl Members {
     }
 
     /// Handles of the members that `wanted` selects. A process may have ended, and another one may have got its number, before the handle
-    /// was opened. So the check is repeated afterwards: from then on the handle stays with its process.
+    /// was opened. So membership is checked again afterwards: an open handle stays with its process.
     fn open(&self, wanted: impl Fn(u32) -> bool) -> Vec<PidFd> {
         let candidates = self.living().into_iter().filter(|&pid| wanted(pid));
         let opened: Vec<(u32, PidFd)> =

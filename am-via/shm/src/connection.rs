@@ -16,8 +16,8 @@ use am_via_os::atomics::Ordering;
 const WRITE_AHEAD_BYTES: usize = 1024;
 /// Maximum bytes outside of a line that a waiting reader prefetches before the line has arrived. A writer of at most this number of bytes
 /// does not prefetch, because reader and writer would take the lines from each other. In a bench of bare rings, the prefetch changed the
-/// time by a factor of 0.90 for 64 bytes, 0.91 for 256, and 1.07 for 512, which a writer prefetches; and of 0.75 for 64 and 256 bytes if
-/// the processors share no cache.
+/// time by a factor of 0.90 for 64 bytes, 0.91 for 256, and 1.07 for 512, which a writer prefetches; if the processors shared no cache, by
+/// 0.75 for 64 and 256 bytes.
 const WAIT_AHEAD_BYTES_MAX: usize = 256;
 /// Maximum bytes of a slot that its reader prefetches when it has read the line.
 const READ_AHEAD_BYTES_MAX: usize = 1024;
@@ -139,7 +139,7 @@ pub enum Written {
 }
 
 /// Number of lines after which the reader stores, for the peer, its count of lines read. A writer learns of returned lines only in such
-/// steps, so it can rely only on the rest of the ring.
+/// steps, so up to `TELL_AFTER - 1` free lines are not known to be free.
 pub const TELL_AFTER: u32 = RING_LINES / 4;
 
 impl Connection {
@@ -253,7 +253,7 @@ impl Connection {
         if consumed != self.their_consumed {
             self.distance.decided(storing);
         }
-        // A claim: a count that is not between the last one and the lines written is ignored.
+        // A claim: ignored if it leaves more than a whole ring unread, or exceeds the lines written.
         if self.writer.written().wrapping_sub(consumed) <= RING_LINES {
             self.their_consumed = consumed;
         }
@@ -326,8 +326,8 @@ impl Connection {
     }
 
     /// Where the next entry's bytes outside of its line will be, if there are as many as in the last entry that had any. A reader that
-    /// waits prefetches them at each look: otherwise it would wait twice, first for the line and then for the bytes. Empty if there were
-    /// more than [`WAIT_AHEAD_BYTES_MAX`].
+    /// waits prefetches them at each look: otherwise it would wait twice, first for the line and then for the bytes. Empty if that entry
+    /// had more than [`WAIT_AHEAD_BYTES_MAX`].
     #[inline(always)]
     #[must_use]
     pub fn expected_area(&self) -> CheckedRange<'_> {
@@ -381,7 +381,7 @@ impl Connection {
         self.own.area(slot, len as usize)
     }
 
-    /// Frees the slot of the oldest entry whose slot is not free yet, for reuse by the peer. The peer learns of freed slots in groups of
+    /// Frees the oldest slot that is not free yet, so that the peer can reuse it. The peer learns of freed slots in groups of
     /// [`TELL_AFTER`].
     #[inline(always)]
     pub fn release(&mut self) {

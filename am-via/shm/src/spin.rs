@@ -35,7 +35,7 @@ const POLLS_BETWEEN_LOOKS: u32 = 32;
 /// Number of polls between two yields.
 const POLLS_BETWEEN_YIELDS: u32 = 1024;
 
-/// Minimum limit, if the policy allows spinning: waking an idle core costs a quarter of that.
+/// Minimum limit, if the policy allows spinning: waking an idle core takes a quarter of this time.
 const LIMIT_MIN: Duration = Duration::from_micros(100);
 /// The limit before the first wait.
 const LIMIT_AT_FIRST: Duration = Duration::from_millis(1);
@@ -113,7 +113,7 @@ impl Spin {
         self.is_on && length >= LIMIT_MIN
     }
 
-    /// Adapts the limit after a sleep that ended with an event, after `polls` empty polls.
+    /// Adapts the limit after a wait of `polls` empty polls and a sleep, which an event has ended.
     pub fn news_after_sleep(&mut self, polls: u32) {
         // A caller that never spins gives no information about spinning.
         if polls < NO_SPIN {

@@ -154,8 +154,8 @@ pub(crate) struct Credits {
     told: Immediate,
     /// The peer's accounts, as last received. Not trusted.
     peers: Immediate,
-    /// Maximum number of consumed packets, and of requests that will not be answered, of which the peer has not been told. When one of
-    /// them is reached, the accounts are sent in a packet of their own.
+    /// Maximum number of consumed packets, and of requests that will not be answered, of which the peer has not been told. When either
+    /// number reaches this maximum, the accounts are sent in a packet of their own.
     credits_owed_max: u32,
     answers_owed_max: u32,
     /// Maxima of `credits` and `answer_slots`; 0 unless the VI may send.
@@ -194,8 +194,8 @@ impl Credits {
         (self.credits, self.answer_slots) = (self.most.credits, self.most.answers);
     }
 
-    /// Stops posts of one-way packets and requests: the VI may not send. Answers that are due may still be posted: they have slots, and a
-    /// peer that is gone reads nothing.
+    /// Stops posts of one-way packets and requests: the VI may no longer send. Answers that are due may still be posted: they have slots,
+    /// and a peer that is gone reads nothing.
     pub(super) fn stop(&mut self) {
         self.most = CreditPlan { credits: 0, answers: 0 };
         (self.credits, self.answer_slots) = (0, 0);

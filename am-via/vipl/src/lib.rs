@@ -2,12 +2,13 @@
 //!
 //! A NIC is a device and a table of VIs. A fabric uses a NIC directly: the fabric's VIs have *standing receives*, so that a message costs
 //! one entry and no descriptor. A program written to VIA opens a [`UserAgent`], which adds VIA's interface for programs: descriptors in
-//! work queues, completion queues, protection tags, connections by name. Both send through the same post. It checks only for a credit: a
-//! VI whose state or reliability level does not allow the post has none.
+//! work queues, completion queues, protection tags, connections by name. Both send through the same post, which checks only for a credit: a
+//! VI whose state or reliability level does not allow the post has no credit.
 //!
 //! The interface differs from VIPL's C interface where Rust requires it: descriptors are moved into a queue and returned, so that a posted
-//! descriptor cannot be changed; memory is named by handle and offset, and shared with its registration; handles contain their NIC and a
-//! generation; `VIP_NOT_DONE` is `None`, and so is a timeout of `VIP_INFINITE`. Handlers run in the calls that make progress.
+//! descriptor cannot be changed; memory is named by handle and offset, and shared with its registration; handles contain the number of
+//! their NIC and a generation; `VIP_NOT_DONE` is `None`, and so is a timeout of `VIP_INFINITE`. Handlers run in the calls that make
+//! progress.
 //!
 //! An example of two NICs on an emulated wire in one process. In a job of several tasks, `am_via::Task::open_nic` opens the task's own NIC:
 //!

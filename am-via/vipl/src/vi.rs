@@ -87,7 +87,7 @@ pub struct Vi<W = ()> {
     pub(super) link: ViNumber,
     state: ViState,
     pub(super) attributes: ViAttributes,
-    /// The peer, or the NIC that this VI asks for a connection. Meaningless while the VI is idle.
+    /// The peer, or the NIC that this VI asks for a connection. Meaningless while a program's VI is idle.
     pub peer: NodeAddress,
     /// Whether the peer is alive, and has closed its NIC.
     pub is_peer_closed: bool,
@@ -392,8 +392,8 @@ impl<D: Device, F: FnMut(CheckedRange<'_>, Storing) -> Option<usize>> Carry<D> f
 }
 
 /// Calls `post`, which posts an entry with a reserved slot (an answer, or returned credits), until it does not return [`Posted::Retry`],
-/// but at most 100 times. Only a device that refuses at random refuses such an entry, or a ring that a peer keeps full by using
-/// more than its share; only that peer suffers.
+/// but at most 100 times. A device that refuses at random may refuse such an entry. Otherwise the peer has filled its ring beyond its
+/// share, and only that peer suffers.
 #[cold]
 #[inline(never)]
 pub fn insist(mut post: impl FnMut() -> Result<Posted, DeviceError>) -> Result<Posted, DeviceError> {

@@ -136,8 +136,7 @@ pub trait Device: std::fmt::Debug {
     /// continues when it is polled.
     fn expect_one_read(&mut self, _by: NodeAddress, _handle: MemHandle, _ptag: u32) {}
 
-    /// Ends a registration. [`Posted::Retry`]: a peer is still copying, try again. `finished` says that the caller knows that no peer is
-    /// copying.
+    /// Ends a registration. [`Posted::Retry`]: a peer is still copying, try again. `finished`: the caller knows that no peer is copying.
     fn deregister(&mut self, handle: MemHandle, finished: bool) -> Result<Posted, DeviceError>;
 
     /// The memory of a registration of this NIC, if the registration has the protection tag and all rights of `need`.

@@ -46,7 +46,7 @@ pub(crate) enum Kind {
     Acknowledge,
     /// The VI at the other end is in error.
     Broken,
-    /// The sender's access to memory of the receiver was refused; the connection stays.
+    /// The sender of this entry tried to access memory of the receiver, and was refused; the connection stays.
     Refused,
     /// A piece of an RDMA write in the receive area, if the device cannot access the memory.
     StagedWrite,

@@ -1,9 +1,9 @@
 //! Connections to tasks of other hosts.
 //!
-//! Like every connection, one to a far task has two slots, this task's and the peer's. Here the peer's slot is a stand-in in private
-//! memory, and the NIC holds both ends. The program posts into the stand-in. The *far end* sends these lines over the network, and posts
-//! arriving lines into this task's slot, as a local peer would. So the message path is the same for all peers; the differences are behind
-//! the branch for peers that must be woken.
+//! Like every connection, one to a far task has two VI slots, this task's and the peer's. Here the peer's slot is a stand-in in private
+//! memory, and the NIC holds both ends. The program posts lines into the stand-in. The *far end* sends these lines over the network, and
+//! posts arriving lines into this task's slot, as a local peer would. So the message path is the same for all peers; the differences are in
+//! the branch that wakes a peer.
 //!
 //! Waiting lines share a message, up to its maximum length, because each message costs a pass through the network stack. Messages are
 //! numbered, since the network may let a short message overtake a long one. A line of the stand-in is returned when the peer's program has
@@ -131,8 +131,8 @@ impl State {
         }
     }
 
-    /// Makes a demand of the network thread, which is started again if it has ended. Returns whether the demand is new; `None` without a
-    /// thread.
+    /// Makes a demand of the network thread, which is started again if it has ended. Returns whether the demand is new; `None`: the thread
+    /// cannot be started.
     fn demand(&mut self, far: &Arc<Mutex<State>>, what: fn(&NetworkThread) -> Option<bool>) -> Option<bool> {
         if let Some(is_new) = what(self.thread(far)?) {
             return Some(is_new);
@@ -171,7 +171,7 @@ impl Waiting for Unsent {
             Ok(arrived) => {
                 state.has_unseen |= arrived > 0 || !state.links.reads.ended.is_empty();
                 let State { endpoint, links: Links { own, all, .. }, .. } = &mut *state;
-                // To the other links, the task is about to post more lines, which are then sent in the same message.
+                // Links with expected posts are left out: the task is about to post more lines, which are then sent in the same message.
                 all.iter_mut()
                     .filter(|link| link.expected_posts == 0)
                     .for_each(|link| link.send(endpoint, *own));

@@ -240,7 +240,8 @@ impl Reads {
         });
     }
 
-    /// Answers a question: with the whole memory of the registration, or with the reason why it may not be read.
+    /// Answers a peer's request for a key: lends it the registration's whole memory, or gives the reason why the peer may not read the
+    /// memory.
     pub(super) fn answer(
         &mut self,
         endpoint: &mut Endpoint,
@@ -268,8 +269,8 @@ impl Reads {
         self.lent.lend_once(endpoint, to, Name { handle, ptag }, memory)
     }
 
-    /// Ends the loans of a registration. Returns true when no peer can still be reading the memory. `finished`: the caller knows that none
-    /// is, so the loans end at once.
+    /// Ends the loans of a registration. Returns true when no peer can still be reading the memory. `finished`: the caller knows that no
+    /// peer is reading it, so the loans end at once.
     pub(super) fn end_lent(&mut self, endpoint: &mut Endpoint, handle: MemHandle, finished: bool) -> bool {
         self.lent.end(endpoint, &mut self.outbox, handle, finished)
     }

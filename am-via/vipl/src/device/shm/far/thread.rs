@@ -27,7 +27,7 @@ use am_via_shm::{Doorbell, Shared};
 const PAUSE_MIN: Duration = Duration::from_micros(200);
 const PAUSE_MAX: Duration = Duration::from_millis(5);
 
-/// How long the thread sleeps without a demand before it ends. Waits of a program that sleeps regularly should not start a thread each.
+/// How long the thread sleeps without a demand before it ends. A program that sleeps regularly should not start a thread for each wait.
 pub(super) const REST_MAX: Duration = Duration::from_millis(100);
 
 /// The messages that wait.
@@ -157,8 +157,8 @@ impl Demands {
             let rest = if alarm.is_some() { None } else { Some(rest_max) };
             let (has_changed, is_readable) = self.wait(alarm, if carries { Some(pause) } else { rest });
             if alarm.is_some() {
-                // A task that is awake may have left the alarm set. Nothing is carried while the alarm is set, so if messages wait, it
-                // rings after the interval.
+                // A task that is awake may have left the alarm set. Nothing is carried while the alarm is set, so if messages wait, the
+                // alarm rings after the interval.
                 if is_readable || carries && !has_changed {
                     // Cleared before the ring, so that the woken task can set the alarm again. AcqRel: pairs with `demand`.
                     self.is_set.swap(false, Ordering::AcqRel);
@@ -349,7 +349,7 @@ mod tests {
             }
             assert_eq!([idle.set_alarm(), idle.carry(), idle.set_alarm()], [None; 3]);
             assert!(!idle.alarm_is_set());
-            // The thread may end before the demand, as in a task that starts another one then.
+            // The thread may end before the demand. The test then starts another thread, as a task does.
             let slow = loop {
                 let thread = start().expect("a thread");
                 if thread.set_alarm().is_some() {

@@ -80,8 +80,8 @@ impl Lending {
         Some(lent.words(name.words()).to_bytes())
     }
 
-    /// Ends the loans of a registration. Returns true when no peer can still be reading the memory. `finished`: the caller knows that none
-    /// is, so the loans end at once.
+    /// Ends the loans of a registration. Returns true when no peer can still be reading the memory. `finished`: the caller knows that no
+    /// peer is reading it, so the loans end at once.
     pub(super) fn end(
         &mut self,
         endpoint: &mut Endpoint,
