@@ -307,8 +307,8 @@ impl Call<'_> {
         combine_of(op, self.mpi.predefined_kind(datatype)?)
     }
 
-    /// A value that only the root has: `make` computes it from the number of tasks. `Some(None)` at the other tasks; `None` if `make` returns
-    /// `None`.
+    /// A value that only the root has: `make` computes it from the number of tasks. `Some(None)` at the other tasks; `None` if `make`
+    /// returns `None`.
     #[inline(always)]
     fn at_root<T>(&self, root: c_int, make: impl FnOnce(i64) -> Option<T>) -> Option<Option<T>> {
         if self.rank() != root.cast_unsigned() {

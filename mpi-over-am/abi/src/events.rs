@@ -216,8 +216,8 @@ fn call_free(registration: MPI_T_event_registration, function: Function) {
     });
 }
 
-/// The name of the event with this index, and the names of its numbers, which are the items of the event's enumeration. The handles of these
-/// enumerations come after those of the settings.
+/// The name of the event with this index, and the names of its numbers, which are the items of the event's enumeration. The handles of
+/// these enumerations come after those of the settings.
 pub(crate) fn numbers_of_event(index: usize) -> Option<(&'static str, &'static [&'static str])> {
     let (name, _, numbers) = EventKind::ALL.get(index)?.description();
     Some((name, numbers))

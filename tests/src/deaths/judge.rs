@@ -20,7 +20,7 @@ struct Expected {
     code: i32,
 }
 
-/// Checks the messages of `amrun` and of all survivors.
+/// Checks the messages and the exit code of `amrun`, and the messages of all survivors.
 pub(super) fn judge(plan: &Plan, ended: &JobEnd) -> Result<(), String> {
     let reports: Vec<&str> = ended.lines.lines().filter_map(|line| line.strip_prefix("amrun: ")).collect();
     match plan.victim {

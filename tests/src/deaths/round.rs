@@ -81,7 +81,7 @@ fn start(plan: &Plan, amrun: &Path, program: &Path, mark: &str, logs: &Logs) -> 
         .spawn()
 }
 
-/// Waits until the phase has begun, and sends the signal if it comes from outside. Reads the output to its end.
+/// Waits until the phase has begun, and sends the signal, if the victim dies by a signal from outside. Reads the output to its end.
 fn strike(plan: &Plan, job: &Child, said: impl BufRead) -> Result<(), String> {
     let mut has_struck = false;
     for line in said.lines().map_while(Result::ok) {

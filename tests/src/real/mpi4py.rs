@@ -154,7 +154,7 @@ impl Build<'_> {
     }
 }
 
-/// Adds the results of a run. Returns whether all tasks completed their tests.
+/// Adds the results of a run to `row`, if all tasks completed their tests. Returns whether they did.
 fn count(ran: &Ran, tasks: u32, row: &mut Row) -> bool {
     let all = unittest::read(&ran.said);
     let whole = (0..tasks).all(|task| all.get(&task).is_some_and(|tests| tests.ran.is_some()));

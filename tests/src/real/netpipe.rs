@@ -77,7 +77,7 @@ pub fn run(workshop: &Workshop, rows: &mut Vec<Row>) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Whether NetPIPE ran to its end, found no wrong byte, and wrote a line for each size.
+/// Whether NetPIPE ran to its end, found no wrong byte, and checked or measured enough sizes.
 fn is_good(ran: &Ran, checked: bool, measured: &Path) -> bool {
     /// Minimum number of sizes: NetPIPE measures sizes from 1 byte to 4 MiB, and sizes around each of them.
     const SIZES: usize = 50;

@@ -34,7 +34,8 @@ pub(crate) fn ours(library: &Library) -> Result<Vec<(Row, f64)>, Failure> {
     Ok(text.lines().filter_map(parse_ours).collect())
 }
 
-/// A line of `counter_latency`: operation, counter, median, best.
+/// The row of a line of `counter_latency`: operation, counter, median, best. `None` if the line is not one of [`ROWS`], or not for a target
+/// counter.
 fn parse_ours(line: &str) -> Option<(Row, f64)> {
     let mut words = line.split_whitespace();
     let (operation, counter) = (words.next()?, words.next()?);

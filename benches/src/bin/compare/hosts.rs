@@ -64,7 +64,7 @@ pub(crate) struct BareProvider {
     client: String,
 }
 
-/// The bare provider, if it can be measured.
+/// The bare provider. `None`, with a message, if `fi_pingpong` is not installed.
 ///
 /// # Errors
 /// The environment does not name two hosts.

@@ -49,7 +49,8 @@ pub(crate) fn page(figures: &[Drawn<'_>], effort: &Effort) -> Result<String, Fai
          <h1>The papers' figures, from our own runs</h1>\n\
          <p>Measured on {} ({processors} processors), {} round(s) of every job in turn. A point is the median of the rounds (of a kernel the best one) of the best \
          batch of each; each task is bound to a processor. A message is the same from one round trip to the next except its last byte, which is \
-         checked. Scales are logarithmic. Each \"here\" is made of the numbers of this run. ToCL, the fifth paper, shows no measurements.</p>\n\
+         checked. Scales are logarithmic. The sentence after \"Here:\" is computed from the numbers of this run. ToCL, the \
+         fifth paper, shows no measurements.</p>\n\
          <ol>\n{contents}</ol>\n{text}</html>\n",
         escaped(&processor()),
         effort.rounds

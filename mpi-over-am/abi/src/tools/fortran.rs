@@ -95,7 +95,8 @@ impl Compiler {
     }
 }
 
-/// The folder for caches: in XDG_CACHE_HOME, or in `.cache` of HOME; if neither variable is set, a private folder among the temporary files.
+/// The folder for caches: in XDG_CACHE_HOME, or in `.cache` of HOME; if neither variable is set, a private folder among the temporary
+/// files.
 ///
 /// # Errors
 /// The private folder cannot be made, or other users can access it: their files would be compiled into programs.

@@ -198,8 +198,8 @@ impl Plan {
         Ok(())
     }
 
-    /// Applies the number of tasks for each host (`-N`) to the list of hosts, or without hosts to the programs that have no `-n`. Passes the
-    /// hosts to the launcher.
+    /// Applies the number of tasks for each host (`-N`) to the list of hosts, or without hosts to the programs that have no `-n`. Passes
+    /// the hosts to the launcher.
     fn place(&mut self) -> Result<(), String> {
         if let Some(tasks) = self.tasks_a_host {
             match &mut self.hosts {
