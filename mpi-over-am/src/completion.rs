@@ -4,8 +4,9 @@
 //! * *In context* (5.3): am-core marks the request when the last byte is stored.
 //! * *Thread* (5.1): a completion handler on am-core's handler thread tells the context's owner, which marks the request. Each message
 //!   costs two switches between threads.
-//! * *Counter* (5.2): each task has a counter for each sender, with the same name in all tasks. The sender names its counter in each eager
-//!   message, and the n-th message of a sender is complete when the counter is at n. Announced messages use the thread, as in the paper.
+//! * *Counter* (5.2): each task has a counter for each sender, with the same name in all tasks. Each eager message names the sender's
+//!   counter at the receiver, and the n-th message of a sender is complete when that counter is at n. Announced messages use the thread, as
+//!   in the paper.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -47,7 +48,7 @@ struct ByCounter {
     awaited: VecDeque<Awaited>,
 }
 
-/// A receive whose data are stored, and whose counter may or may not have reached its value.
+/// A receive that has matched a message. The receive is complete when the sender's counter is at `number`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Awaited {
     pub(crate) request: RequestId,

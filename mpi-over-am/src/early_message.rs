@@ -20,13 +20,13 @@ const _: () = assert!(size_of::<EarlyMessage>() <= 32);
 /// A message that arrived before its receive.
 #[derive(Debug)]
 pub(crate) enum EarlyMessage {
-    /// Stored here. `synchronous`: the sender's request that waits for the match, or 0.
+    /// The bytes of the message are stored here. `synchronous`: the sender's request that waits for the match, or 0.
     Short { task: u32, len: u8, bytes: [u8; SHORT_BYTES_MAX], synchronous: u32 },
     /// The bytes of the message are in a buffer, which may be longer.
     Kept { task: u32, len: u32, buffer: Box<[u8]>, synchronous: u32 },
     /// The bytes of the message are at the sender.
     Announced { task: u32, ticket: Ticket, len: u64 },
-    /// The message comes in pieces: its bytes are in the arrival of this number.
+    /// The message comes in pieces: its bytes are in the arrival with this number.
     InPieces { task: u32, number: u32, len: u64 },
     /// The message was sent in ready mode: its receiver gets an error.
     NotReady { task: u32, len: u64 },
@@ -69,8 +69,8 @@ impl EarlyMessage {
     }
 }
 
-/// Memory that an early message of `len` bytes takes besides its entry. The sender charges this number to its budget, and the receiver
-/// reports it.
+/// Bytes of memory that an early message of `len` bytes takes besides its entry. The sender charges them to its budget; the receiver
+/// reports them to the sender.
 #[inline(always)]
 pub(crate) fn footprint(len: usize) -> u64 {
     if len <= SHORT_BYTES_MAX { 0 } else { buffer_bytes(len) as u64 }

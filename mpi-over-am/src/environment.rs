@@ -288,8 +288,9 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
         self.flush_buffer_for(BufferOwner::Process)
     }
 
-    /// Waits until all buffered messages have been sent, and returns the memory (`MPI_Buffer_detach`). `None` if no buffer was attached, or
-    /// one that is not a vector ([`attach_buffer_for`](Self::attach_buffer_for)).
+    /// Waits until all messages in the buffer of [`attach_buffer`](Self::attach_buffer) have been sent, and detaches and returns the buffer
+    /// (`MPI_Buffer_detach`). `None` if no buffer was attached, or if the detached buffer is not a vector
+    /// ([`attach_buffer_for`](Self::attach_buffer_for)).
     ///
     /// # Errors
     /// Those of [`flush_buffer`](Self::flush_buffer); the buffer then stays attached.

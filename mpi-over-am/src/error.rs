@@ -136,7 +136,7 @@ pub enum ErrorClass {
     Abi,
 }
 
-/// The side of a ready-mode message on which an error is reported.
+/// Whether the sender or the receiver of a ready-mode message reports an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// The task that sent the message. The rank in the error is the receiver.

@@ -39,7 +39,7 @@ pub(crate) const EAGER: HandlerId = HandlerId(0);
 pub(crate) const REQUEST_TO_SEND: HandlerId = HandlerId(1);
 /// A message whose receive must have been posted; answered with [`NOT_READY`] if it has not.
 pub(crate) const READY: HandlerId = HandlerId(2);
-/// To the sender of a ready-mode message: no receive had been posted. Header: the message's header, then the message's length.
+/// To the sender of a ready-mode message: no receive had been posted. User header: that of the message, followed by the message's length.
 pub(crate) const NOT_READY: HandlerId = HandlerId(3);
 /// Asks how many bytes of the asker's eager messages have been received. Answered with [`REPORT`].
 pub(crate) const ASK_REPORT: HandlerId = HandlerId(4);
@@ -96,7 +96,7 @@ pub(crate) struct MpiHandlers {
     pub(crate) waits_for_lock_of: Option<TaskId>,
     /// Number of [`WAKE`] messages so far.
     pub(crate) wakes: u64,
-    /// The tasks of the ranks of communicators, for the report of a hang, and for receives from a failed task.
+    /// The task of each rank of each communicator, for the report of a hang, and for receives from a failed task.
     pub(crate) peers: Peers,
     /// The failed tasks, and how each failed.
     failed: Vec<(TaskId, String)>,
@@ -340,7 +340,7 @@ impl MpiHandlers {
         Answer::new(destination, completion)
     }
 
-    /// The envelope of a message; `None` if its source does not exist, since programs use the source as an index.
+    /// The envelope of a message; `None` if its source is not below the number of tasks, since programs use the source as an index.
     #[inline(always)]
     fn envelope(&self, uhdr: &[u8]) -> Option<Envelope> {
         let (envelope, _) = envelope::parse(uhdr)?;
@@ -403,8 +403,8 @@ impl HandlerSet for MpiHandlers {
         })
     }
 
-    /// Takes an eager message without an answer. If its receive has been posted, the message is stored and the receive is complete when the
-    /// call returns.
+    /// Takes an eager message or piece that needs no answer; returns whether it was taken. If its receive has been posted, the bytes are
+    /// stored in the receive's buffer when the call returns.
     #[inline(always)]
     fn consume(&mut self, id: HandlerId, source: Endpoint, uhdr: &[u8], here: Arrived<'_>) -> bool {
         if id != EAGER || !self.completions.are_plain() {

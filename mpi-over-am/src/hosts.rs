@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 /// The ranks of a communicator by host. Hosts are numbered in the order of their first ranks, so that all tasks number them alike. The
-/// *position* of a rank is its index in the list of all ranks, host by host, ascending within each host.
+/// *position* of a rank is its index in the list of all ranks, which is ordered by host, then by rank.
 #[derive(Debug)]
 pub(crate) struct Hosts {
     /// The rank at each position.

@@ -60,7 +60,7 @@ pub trait StateCell<T>: Debug {
     /// Whether another thread wants a turn.
     fn is_wanted(&self) -> bool;
 
-    /// Gives the turn up for threads that want one, and takes the next.
+    /// Gives the turn up for threads that want one, and waits for the calling thread's next turn.
     fn pass<'a>(&'a self, held: &mut Self::Held<'a>);
 
     /// Runs code of the program. If threads take turns, the code runs outside the turn: it may make calls, and wait for threads that do.

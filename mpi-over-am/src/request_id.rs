@@ -2,7 +2,8 @@
 
 use crate::status::Status;
 
-/// Names an operation under way. Valid in the environment that returned it, until a wait has ended the operation.
+/// Names an operation. Valid in the environment that returned it, until a wait has ended the operation; that of a persistent operation,
+/// until it is freed.
 ///
 /// ```text
 /// bits  0..24   slot

@@ -96,8 +96,7 @@ pub struct Selection {
     /// Maximum bytes of a reduction along a tree; for longer vectors, each task reduces a part. Two tasks use the tree for vectors of any
     /// length if the operation commutes.
     pub reduce_tree_bytes_max: u64,
-    /// Length, in bytes, of the part of a long vector that one of two tasks reduces at a time. If there are more tasks, it is at most 16
-    /// KiB.
+    /// Number of bytes of a long vector that a task reduces at a time; at most 16 KiB if there are more than two tasks.
     pub reduce_piece_bytes: u64,
     /// Maximum bytes of an allreduce by recursive doubling or along a tree; longer vectors are reduced in parts.
     pub allreduce_doubling_bytes_max: u64,

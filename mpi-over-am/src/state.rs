@@ -28,7 +28,7 @@ use crate::settings::{Selection, Settings};
 pub(crate) struct State<F: Fabric> {
     pub(crate) context: Context<F, MpiHandlers>,
     pub(crate) eager_limits: EagerLimits,
-    /// The counter that eager messages name, if the receiver counts them.
+    /// This task's counter at each receiver, which its eager messages name; `None` if receivers use no counters.
     pub(crate) target_counter: Option<CounterName>,
     pub(crate) matched: MatchedMessages,
     /// Collectives under way.
@@ -37,7 +37,7 @@ pub(crate) struct State<F: Fabric> {
     pub(crate) boards: OwnBoards,
     /// Scratch memory of an earlier collective, kept for a later one.
     pub(crate) spare: Option<Scratch>,
-    /// Number of non-blocking and persistent collectives made on each context id.
+    /// Number of non-blocking and persistent collectives of each communicator so far, by context id.
     pub(crate) started: HashMap<u32, u32>,
     next_partition_tag: i32,
     posted_receives_max: usize,
@@ -242,7 +242,7 @@ impl<F: Fabric> State<F> {
         (request, slot)
     }
 
-    /// A number for a new scope, different from those of all open scopes.
+    /// A number for a new scope. Numbers repeat after 2^32 - 1 scopes.
     pub(crate) fn next_scope(&mut self) -> u32 {
         self.last_scope = self.last_scope.checked_add(1).unwrap_or(1);
         self.last_scope

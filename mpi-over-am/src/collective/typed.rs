@@ -120,7 +120,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(is_root.then_some(all))
     }
 
-    /// Like [`gather`](Self::gather), with parts of any length and position (`MPI_Gatherv`). `placement` is used at the root.
+    /// Like [`gather`](Self::gather), with parts of any length and position (`MPI_Gatherv`). Only the root's `placement` is used.
     ///
     /// # Errors
     /// Those of [`gather`](Self::gather).
@@ -142,7 +142,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::scatter(send, recv, root).run(self)
     }
 
-    /// Like [`scatter`](Self::scatter), with parts of any length and position (`MPI_Scatterv`). `placement` is used at the root.
+    /// Like [`scatter`](Self::scatter), with parts of any length and position (`MPI_Scatterv`). Only the root's `placement` is used.
     ///
     /// # Errors
     /// Those of [`gather`](Self::gather).
@@ -163,7 +163,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::allgather(send, recv).run(self)
     }
 
-    /// Like [`allgather`](Self::allgather); `buffer` holds this task's part at its position (`MPI_IN_PLACE`).
+    /// Like [`allgather`](Self::allgather), with one buffer for data and result: this task's part must already be at its position
+    /// (`MPI_IN_PLACE`).
     ///
     /// # Errors
     /// Those of [`allgather`](Self::allgather).
@@ -286,7 +287,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::reduce_scatter(send, recv, counts, op).run(self)
     }
 
-    /// Combines the elements of `send` of rank 0 up to this rank into `recv` (`MPI_Scan`). All buffers must have the same length.
+    /// Combines the elements of `send` of this rank and all lower ranks into `recv` (`MPI_Scan`). All buffers must have the same length.
     ///
     /// # Errors
     /// Those of [`allreduce`](Self::allreduce).
@@ -302,7 +303,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::scan_in_place(buffer, op).run(self)
     }
 
-    /// Combines the elements of `send` of the ranks below this one into `recv`, which is unchanged at rank 0 (`MPI_Exscan`).
+    /// Combines the elements of `send` of all lower ranks into `recv`, which is unchanged at rank 0 (`MPI_Exscan`).
     ///
     /// # Errors
     /// Those of [`allreduce`](Self::allreduce).

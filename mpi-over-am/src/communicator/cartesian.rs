@@ -63,7 +63,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok((self.rank() < grid.size()).then_some(self.rank()))
     }
 
-    /// The slice of the grid through this task along the dimensions that remain (`MPI_Cart_sub`). Collective.
+    /// A communicator of the tasks whose coordinates differ from this task's only in the dimensions that remain (`MPI_Cart_sub`).
+    /// Collective.
     ///
     /// # Errors
     /// The communicator is not a grid; `remains` does not have one entry for each dimension.

@@ -26,11 +26,13 @@ use crate::topology::Topology;
 pub enum SplitType {
     /// Tasks that can share memory: those of one host (`MPI_COMM_TYPE_SHARED`).
     Shared,
-    /// Tasks that share the resource in the hint `mpi_hw_resource_type` (`MPI_COMM_TYPE_HW_GUIDED`); `mpi_shared_memory` is supported.
+    /// Tasks that share the resource named by the hint `mpi_hw_resource_type` (`MPI_COMM_TYPE_HW_GUIDED`). Only `mpi_shared_memory` is
+    /// supported.
     HardwareGuided,
-    /// Tasks that share the next smaller resource (`MPI_COMM_TYPE_HW_UNGUIDED`); none is supported.
+    /// Tasks that share the next smaller resource (`MPI_COMM_TYPE_HW_UNGUIDED`). No such resource is supported.
     HardwareUnguided,
-    /// Like `HardwareGuided`, also by the hint `mpi_pset_name` (`MPI_COMM_TYPE_RESOURCE_GUIDED`).
+    /// Like `HardwareGuided`; or the tasks on one host, if the hint `mpi_pset_name` names the set of all tasks
+    /// (`MPI_COMM_TYPE_RESOURCE_GUIDED`).
     ResourceGuided,
 }
 
@@ -387,7 +389,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok((own, self.placed_words(&[own.to_word(), numbers[0], numbers[1]])))
     }
 
-    /// This task's part of a split communicator, after the words have been combined.
+    /// The communicator that this task gets from a split, after the words have been combined; `None` for a task without a colour.
     ///
     /// # Errors
     /// An invalid context id.

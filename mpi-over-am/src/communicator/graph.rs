@@ -83,8 +83,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.start_distributed(graph, info)
     }
 
-    /// A communicator with a graph to which each task adds any edges: `degrees[i]` edges from `sources[i]` to the next entries of
-    /// `destinations` (`MPI_Dist_graph_create`). Collective; either all tasks must pass weights, or none.
+    /// A communicator with a graph whose edges any tasks may name: this task names `degrees[i]` edges from `sources[i]` to the next entries
+    /// of `destinations` (`MPI_Dist_graph_create`). Collective; either all tasks must pass weights, or none.
     ///
     /// # Errors
     /// Those of [`create_distributed_graph_adjacent`](Self::create_distributed_graph_adjacent).

@@ -14,7 +14,7 @@ use crate::policy::{Field, LockPolicy};
 use crate::tag::TAG_UB;
 use crate::topology::Topology;
 
-/// The value of [`PredefinedAttribute::Io`] for "every rank"; the layer above has its own number for it.
+/// The value of [`PredefinedAttribute::Io`]: every rank can do input and output. The layer above replaces it by its own number.
 pub const ANY_RANK: i64 = -1;
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
@@ -228,7 +228,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         }
     }
 
-    /// Frees the communicator (`MPI_Comm_free`): the delete callbacks of its attributes run now. Other handles on it, and operations under
+    /// Frees the communicator (`MPI_Comm_free`): the delete callbacks of its attributes run now. Its other handles, and operations under
     /// way, stay valid; the communicator ends with the last of them.
     ///
     /// # Errors

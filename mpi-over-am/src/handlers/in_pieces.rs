@@ -161,7 +161,7 @@ impl MpiHandlers {
         self.early.push(envelope, EarlyMessage::InPieces { task, number, len: len as u64 });
     }
 
-    /// Stores the next piece of a message; returns whether the packet is such a piece.
+    /// Stores the next piece of a message. Returns false if the packet is empty, or longer than the rest of the message.
     fn store_piece(&mut self, number: u32, here: Arrived<'_>) -> bool {
         let Self { arrivals, requests, .. } = self;
         let arrival = &mut arrivals.slots[number as usize];

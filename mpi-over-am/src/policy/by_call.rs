@@ -40,8 +40,7 @@ static AT_END: Mutex<Option<fn()>> = Mutex::new(None);
 static WAKER: Mutex<Option<Waker>> = Mutex::new(None);
 
 thread_local! {
-    /// The value has no destructor, since each access would then have to check whether the destructor has run. The outermost call ends the
-    /// turn.
+    /// The outermost call ends the turn. A destructor that ended it would make each access check whether the destructor has run.
     static MINE: Mine = const { Mine { turn: Cell::new(None), calls: Cell::new(0) } };
 }
 
@@ -188,7 +187,7 @@ impl ByCall {
     }
 }
 
-/// When dropped, takes the lock again if it was released, and restores this number of nested calls of the thread.
+/// When dropped, takes the lock again if it was released (the number is not 0), and restores the thread's number of nested calls.
 struct CallsBack(u32);
 
 impl Drop for CallsBack {

@@ -2,7 +2,7 @@
 //!
 //! Steps are executed in order. A send or a receive is only started. The step [`Wait`](Step::Wait) is done when all sends and receives
 //! before it are complete, and [`WaitForReceives`](Step::WaitForReceives) when the receives before it are. Copies and reductions are done
-//! at once. A schedule owns its working memory, and is a request like any other.
+//! at once. A schedule owns its scratch memory, and is a request like any other.
 
 use std::sync::Arc;
 

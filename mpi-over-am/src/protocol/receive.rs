@@ -1,7 +1,7 @@
 //! Starts receives: each takes a matching early arrival, or is posted (MPI-LAPI paper, figure 9).
 //!
-//! A message that is in the NIC's queue when its receive is posted is copied once: progress is made after the receive has been posted, so
-//! that the header handler finds the receive.
+//! Progress is made only after the receive has been posted. So a message that is still in the NIC's queue finds its receive, and is copied
+//! once.
 
 use am_core::Context;
 use am_core::buffer::Arrived;
@@ -172,8 +172,8 @@ fn take_early<F: Fabric>(
     }
 }
 
-/// After an early message was received: returns the message's part of the budget to its sender, unless the acknowledgement is still to be
-/// sent.
+/// After an early message was received: sends the acknowledgement of a synchronous one, and returns the message's part of the budget to its
+/// sender. If the acknowledgement has to wait for a credit, that part is returned later.
 fn release<F: Fabric>(context: &mut Context<F, MpiHandlers>, task: u32, footprint: u64, synchronous: u32) {
     if synchronous == 0 || synchronous::acknowledge(context, (task, footprint), synchronous) {
         context.handlers_mut().budget.take(task, footprint);

@@ -1,7 +1,7 @@
 //! The synchronous mode up to the eager limit: the message carries its data, and its receiver acknowledges the match.
 //!
 //! The message names its sender's request. If a receive has been posted, the header handler answers the message; the sender has reserved
-//! the credit for the answer. If not, the name is kept in the early arrival, and the receive that takes the message sends the
+//! the credit for the answer. If not, the name is kept with the early message, and the receive that takes the message sends the
 //! acknowledgement as a one-way message. Until the acknowledgement gets a credit, the message keeps its part of the budget, which bounds
 //! the number of waiting acknowledgements. A message that cannot be sent at once, or is beyond the budget, is announced, like all
 //! synchronous messages without [`Settings::eager_synchronous`](crate::settings::Settings::eager_synchronous).
@@ -22,7 +22,7 @@ use crate::message::Route;
 use crate::request_id::RequestId;
 use crate::state::State;
 
-/// The message may be answered, and so may the request to withdraw it.
+/// Options of the message, and of the request to withdraw it: the receiver may answer both.
 const ANSWERABLE: AmOptions =
     AmOptions { origin: None, target: None, completion: None, answerable: true, announce: false };
 

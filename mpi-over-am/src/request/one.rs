@@ -42,7 +42,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         cancel(&mut *self.state()?, request)
     }
 
-    /// Ends an operation for which no request remains, whatever its state. An unmatched operation is withdrawn, and transfers under way are
+    /// Ends an operation that no call will wait for, whatever its state. An unmatched operation is withdrawn, and transfers under way are
     /// waited for. Nothing uses the operation's memory when the call returns. Does nothing if the result was already taken.
     pub fn abandon(&self, request: RequestId) {
         let Some(mut state) = self.state_to_end() else { return };

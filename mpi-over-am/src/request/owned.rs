@@ -35,7 +35,7 @@ pub struct OwnedRequest<T: Send + 'static, F: Fabric = JobFabric, L: LockPolicy 
 pub struct Returned<T> {
     /// Why the operation or its wait failed.
     pub error: Error,
-    /// The buffer, with the data received, if the operation is complete; `None` if it is still under way.
+    /// The buffer, if the operation has ended; `None` if it is still under way.
     pub buffer: Option<Vec<T>>,
 }
 

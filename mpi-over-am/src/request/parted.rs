@@ -20,7 +20,7 @@ use crate::status::Status;
 use crate::turn::Turn;
 
 /// A partitioned send and its buffer, for any number of threads. A thread [takes](Self::part) a part, fills it, and marks it
-/// [ready](OwnPart::ready). One thread starts each round and waits for its end.
+/// [ready](OwnPart::ready). One thread starts each round, and waits until the round is over.
 ///
 /// ```
 /// # use mpi_over_am::Environment;
@@ -252,7 +252,7 @@ impl<T: NoUninit, F: Fabric, L: LockPolicy> OwnPart<'_, T, F, L> {
         let Self { part, operation } = self;
         let mut turn = operation.turn()?;
         partitioned::pready(&mut *turn, operation.id, part.number() as u64)?;
-        // In the same turn: the round may have ended, and another thread may be about to release all parts.
+        // In the same turn, because this may have been the round's last part: another thread may then end the round, and release all parts.
         part.hand_over();
         Ok(())
     }

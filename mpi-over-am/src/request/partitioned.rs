@@ -65,7 +65,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     }
 
     /// A receive of `partitions` parts of `count` elements each (`MPI_Precv_init`). `data` covers all parts, and must have as many bytes as
-    /// the sender's data, which may be divided differently.
+    /// the sender's data. The sender may divide its data into other parts.
     ///
     /// # Errors
     /// Those of the typed receives; [`Error::Count`]: `data` has another number of elements.

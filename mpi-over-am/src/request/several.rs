@@ -29,7 +29,7 @@ pub enum AnyCompleted {
 /// Requests to wait for in order, and the destination of their statuses.
 pub trait WaitList {
     /// Ends the requests at the beginning of `places` that are [`RequestId::ENDED_SEND`]; returns the index of the first other one, or the
-    /// end of `places`. A loop that does only this takes few instructions for each request.
+    /// end of `places`. Optional: a loop that does only this takes fewer instructions for each request.
     #[inline(always)]
     fn end_ended_sends(&mut self, places: Range<usize>) -> usize {
         places.start
@@ -38,7 +38,7 @@ pub trait WaitList {
     /// The request at an index; `None` if there is nothing to wait for.
     fn request(&mut self, place: usize) -> Option<RequestId>;
 
-    /// Takes the status of the operation at an index. The operation has succeeded, and its request no longer exists.
+    /// Stores the status of the operation at an index. The operation has succeeded, and its request no longer exists.
     fn ended(&mut self, place: usize, status: Status);
 }
 
@@ -228,8 +228,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     }
 }
 
-/// Ends operations of a list in order, as long as they are complete and their only result is a status; returns the next request, with its
-/// index.
+/// Ends operations of a list in order, as long as they are complete and their only result is a status; returns the first other request,
+/// with its index.
 #[inline(always)]
 fn end_those_plain(
     requests: &mut Requests,

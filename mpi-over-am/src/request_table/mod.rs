@@ -335,7 +335,8 @@ impl Requests {
         }
     }
 
-    /// Records that the receive is complete: `placed` of `len` bytes are stored, or fewer if the receive's layout has fewer.
+    /// Records that the receive is complete: `placed` of the message's `len` bytes have been passed to its destination. A layout stores no
+    /// more than its capacity.
     #[inline(never)]
     pub(crate) fn delivered(&mut self, id: RequestId, len: u64, placed: u64) {
         let Some(record) = self.get_mut(id) else { return };

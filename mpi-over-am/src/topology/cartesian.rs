@@ -9,7 +9,7 @@ pub struct Cartesian {
     periods: Vec<bool>,
 }
 
-/// The two neighbours of a shift (`MPI_Cart_shift`); `None` beyond the edge.
+/// The two tasks with which a task exchanges data in a shift (`MPI_Cart_shift`); `None` beyond the edge of the grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shift {
     /// The rank from which this task receives.
@@ -100,7 +100,7 @@ impl Cartesian {
         Ok(places)
     }
 
-    /// The tasks at `distance` up and down a dimension from `rank` (`MPI_Cart_shift`).
+    /// The tasks with which `rank` exchanges data in a shift by `distance` along a dimension (`MPI_Cart_shift`).
     ///
     /// # Errors
     /// A dimension or a rank that the grid does not have.

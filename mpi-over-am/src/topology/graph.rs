@@ -29,7 +29,7 @@ pub struct DistributedGraph {
 }
 
 impl Graph {
-    /// A graph: `index[rank]` is the number of edges of the ranks up to this one, and `edges` lists their neighbours.
+    /// A graph: `index[rank]` is the number of edges of all ranks up to `rank`, and `edges` lists the neighbour at the end of each edge.
     ///
     /// # Errors
     /// The index decreases, or does not end with the number of edges; a neighbour does not exist.

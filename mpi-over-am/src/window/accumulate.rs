@@ -329,8 +329,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         let update = |element: MappedRange<'_>| update_at(&element, 0, size, change);
         let before = state.context.try_with_mapped(at, size as u64, update);
         if self.try_give(state, rank).is_none() {
-            // A handler of the program has run for the first time since the lock was taken, which disables the fast path. The general path
-            // fails only if the target has freed the window: then no task needs the lock.
+            // If the first handler of the program ran since the lock was taken, the fast path is disabled. The general path fails only if
+            // the target has freed the window: then no task needs the lock.
             let at = self.peers[rank as usize].updating();
             let _ = state.context.with_mapped(at, 8, |word| word.atomic_u64(0).map(give));
         }
