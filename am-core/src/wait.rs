@@ -240,7 +240,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     pub(crate) fn wait_op(&mut self, op: u32) -> (Result<u64>, Option<JobBuffer>) {
         match self.wait_ended(|context| context.engine.ops.take_ended(op)) {
             Some(ended) => (ended.result.map_err(|error| *error), ended.kept),
-            None => (Err(Error::CopiedProcess { call: "a wait for an operation of its task" }), None),
+            None => (Err(Error::CopiedProcess { call: "wait for an operation" }), None),
         }
     }
 

@@ -78,14 +78,14 @@ const ELSEWHERE: [(&str, &str); 26] = [
     ("QUERY_SHM_NUM_TASKS", "the fabric decides: `amrun info` shows how each task is reached"),
     ("QUERY_SHM_TASKS", "the fabric decides: `amrun info` shows how each task is reached"),
     ("RCV_FIFO_SIZE", "each peer has its own receive slots: MAX_PKTS_OUT times MAX_PKT_SZ bytes"),
-    ("BUF_CP_SIZE", "data that fit into a packet are copied during the call: MAX_PKT_SZ"),
+    ("BUF_CP_SIZE", "data that fit into a packet (MAX_PKT_SZ) are copied during the call"),
     ("MAX_ATOM_SIZE", "a sink or a gatherer takes blocks of any length"),
     ("NUM_REX_BUFS", "nothing is sent twice: the fabric is reliable"),
     ("REX_BUF_SZ", "nothing is sent twice: the fabric is reliable"),
     ("EPOCH_NUM", "operations are told apart by a region's generation, and by resume_totask after a purge"),
     ("USE_THRESH", "LAPI itself ignored it"),
     ("BULK_XFER", "the fabric chooses the protocol of a long message from how its memory was registered"),
-    ("BULK_MIN_MSG_SIZE", "data that do not fit into a packet are announced: MAX_PKT_SZ"),
+    ("BULK_MIN_MSG_SIZE", "data that do not fit into a packet (MAX_PKT_SZ) are announced"),
     ("RDMA_REMOTE_RCXT_AVAIL", "memory is accessed by regions, not by contexts of an adapter"),
     ("RDMA_REMOTE_RCXT_TOTAL", "memory is accessed by regions, not by contexts of an adapter"),
     ("RC_MAX_QP", "a connection is made at the first message and stays"),
@@ -182,7 +182,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
                 self.timeout = (value > 0).then(|| Duration::from_secs(value));
                 return Ok(());
             }
-            Query::Timeout => "0 means no time-out; the maximum is one day",
+            Query::Timeout => "the value is in seconds: 0 (no time-out) to 86400 (one day)",
             Query::ErrorCheck if value == 1 => return Ok(()),
             Query::ErrorCheck => "calls are always checked",
             Query::MaxPacketSize | Query::MaxPacketsOut | Query::AckThreshold => {

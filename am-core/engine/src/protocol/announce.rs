@@ -357,7 +357,7 @@ impl<U: UserCode> Engine<U> {
         let len = bytes.len() as u64;
         let inside = offset.checked_add(len).is_some_and(|end| end <= capacity);
         if len == 0 || !inside || !received.insert(offset, len) {
-            return Err(malformed(packet.from, "a piece outside its message, or one that arrived twice"));
+            return Err(malformed(packet.from, "a piece that is empty, out of bounds or repeated"));
         }
         let whole = received.covered() == capacity;
         incoming.tail.reserved |= packet.class == Class::Request;

@@ -59,7 +59,7 @@ impl<U: UserCode> Engine<U> {
             return Err(malformed(packet.from, "an acceptance of a message that was not announced"));
         };
         if len == 0 || len > data.len() {
-            return Err(malformed(packet.from, "an acceptance of more bytes than were announced"));
+            return Err(malformed(packet.from, "an acceptance of 0 bytes, or of more than were announced"));
         }
         *in_pieces = true;
         self.start_stream(Stream {
