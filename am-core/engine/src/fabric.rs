@@ -1,6 +1,6 @@
 //! What am-core needs from the transport below it.
 //!
-//! A [`Fabric`] is the sum of three traits:
+//! A [`Fabric`] is the sum of three traits, and makes the promises of [`KeepsPromises`]:
 //!
 //! * [`Post`] moves packets between endpoints: without loss, and in order for each pair. The fabric numbers its peers ([`Peer`]), so that a
 //!   peer is looked up once and not for each packet.
