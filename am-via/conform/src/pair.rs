@@ -77,7 +77,6 @@ impl From<PostError> for Stop {
     }
 }
 
-/// Which of the two sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     /// Task 0.

@@ -34,7 +34,6 @@ impl fmt::Display for Level {
 /// What a check needs besides two NICs.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Needs {
-    /// Nothing.
     Nothing,
     /// The death of side B.
     Death,

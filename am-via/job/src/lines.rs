@@ -8,7 +8,6 @@ use serde::de::DeserializeOwned;
 /// Longest line, in bytes. A longer line is cut, and then refused. The description of a job of 10 000 tasks needs a fifth of this length.
 const LINE_BYTES_MAX: u64 = 1 << 20;
 
-/// Messages over a stream, each a line of JSON.
 #[derive(Debug)]
 pub(super) struct Lines<S: Read>(BufReader<S>);
 

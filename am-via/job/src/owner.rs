@@ -29,7 +29,6 @@ use am_via_shm::{Mapping, Shared, SleepBarrier};
 
 /// Lowest number of an inherited file: scripts use lower numbers for their own files.
 const INHERITED_NUMBER_MIN: i32 = 200;
-/// The name of the job file.
 const JOB_FILE: &str = "am-job";
 /// Generous estimate of the files that a task opens besides those of the job.
 const FILES_OF_A_PROGRAM: u64 = 64;

@@ -351,7 +351,6 @@ impl Launch {
     }
 }
 
-/// The number of tasks.
 fn number_of<T>(tasks: &[T]) -> u32 {
     u32::try_from(tasks.len()).unwrap_or(u32::MAX)
 }

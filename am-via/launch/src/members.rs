@@ -162,7 +162,6 @@ fn processes() -> HashMap<u32, Process> {
         .collect()
 }
 
-/// The children of a process.
 pub(super) fn children(parent: u32) -> Vec<u32> {
     processes().into_iter().filter(|(_, process)| process.parent == parent).map(|(pid, _)| pid).collect()
 }

@@ -24,7 +24,7 @@ const RECEIVES: usize = 64;
 const RECEIVES_BYTES: usize = 1 << 20;
 /// Maximum number of sends that have not left their buffer.
 const SENDS: usize = 64;
-/// Entries of the completion queue that one call reads.
+/// Maximum number of entries that one call reads from the completion queue.
 const READ_AT_ONCE: usize = 16;
 
 /// A reliable-datagram endpoint, used by one thread at a time.

@@ -67,7 +67,6 @@ pub fn block_all() {
     }
 }
 
-/// The signal set of these signals.
 pub(super) fn set_of(signals: &[i32]) -> libc::sigset_t {
     // SAFETY: sigset_t is plain bits; sigemptyset makes it a valid empty set below.
     let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };

@@ -32,7 +32,6 @@ pub const DOORBELL_OFFSET: usize = 4096;
 pub const HAZARD_OFFSET: usize = 8192;
 /// Offset of the attention words.
 pub const ATTENTION_OFFSET: usize = 12288;
-/// Offset of the region table.
 pub(crate) const REGION_OFFSET: usize = 65536;
 /// Number of entries in the region table: [`REGIONS_PER_CONTEXT`] for each context.
 pub(crate) const REGIONS_MAX: u32 = REGIONS_PER_CONTEXT * CONTEXTS_MAX;

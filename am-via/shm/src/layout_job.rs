@@ -161,7 +161,6 @@ pub struct TaskEntry {
     pub wait: WaitNote,
 }
 
-/// Words of a network address.
 const NETWORK_ADDRESS_WORDS: usize = 8;
 
 /// The address of a context's network endpoint. On the task's own host the task writes it; on every other host, that host's launcher does.

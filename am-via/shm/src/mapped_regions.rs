@@ -97,7 +97,6 @@ impl Default for MappedRegions {
     }
 }
 
-/// The slot of a region.
 #[inline(always)]
 fn slot_of(task: u32, region: u32) -> usize {
     task.wrapping_mul(SLOTS_OF_TASK).wrapping_add(region) as usize % SLOTS

@@ -279,7 +279,6 @@ fn entry_of(head: &Mapping, region: u32) -> Option<&RegionEntry> {
     head.atomics_at(ControlLayout::region_offset(region))
 }
 
-/// The context that a region belongs to.
 fn context_of(region: u32) -> usize {
     (region / REGIONS_PER_CONTEXT) as usize % CONTEXTS_MAX as usize
 }

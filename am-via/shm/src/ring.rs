@@ -24,7 +24,6 @@ use am_via_os::atomics::{AtomicU64, Ordering};
 
 /// Bytes of payload in one line.
 pub const LINE_PAYLOAD_BYTES: usize = 40;
-/// Payload words in one line.
 pub(crate) const LINE_PAYLOAD_WORDS: usize = LINE_PAYLOAD_BYTES / 8;
 
 /// Bytes beside a line.
@@ -69,7 +68,6 @@ pub struct Entry {
     pub extra: u64,
 }
 
-/// The memory of the lines.
 #[derive(Clone, Debug)]
 enum LineMemory {
     Mapped { _mapping: Arc<Mapping> },

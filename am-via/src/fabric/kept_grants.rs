@@ -78,7 +78,6 @@ impl KeptGrants {
         kept.map(|kept| kept.in_use = false).is_some()
     }
 
-    /// Removes `grant`.
     pub(super) fn forget(&mut self, grant: Grant) {
         self.kept.retain(|kept| kept.grant != grant);
         self.next = 0;

@@ -5,7 +5,6 @@ use std::fmt;
 use crate::device::NodeAddress;
 use crate::error::VipError;
 
-/// Maximum bytes of a discriminator.
 pub(super) const DISCRIMINATOR_BYTES_MAX: usize = 16;
 
 /// Distinguishes the endpoints at one NIC: a few bytes on which the two programs agree. By default it is empty.

@@ -72,7 +72,6 @@ impl HostsActivity {
         }
     }
 
-    /// Prints a report.
     pub(crate) fn print(&mut self) {
         let Told { tasks, hosts } = &self.told;
         self.watch.print(&HangReport::new(tasks.clone(), hosts.clone()));

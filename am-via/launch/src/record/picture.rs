@@ -16,7 +16,6 @@ const SHAPES_MAX: usize = 400;
 /// Colours of calls, chosen by name.
 const COLOURS: [&str; 6] = ["#4c78a8", "#f58518", "#54a24b", "#b279a2", "#72b7b2", "#e45756"];
 
-/// Writes the picture.
 pub(super) fn write(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
     let ends = trace.tasks.iter().flatten().map(|step| step.at).max().unwrap_or(0).max(1);
     let x = |at: u64| LEFT + (WIDTH - LEFT - 8.0) * at as f64 / ends as f64;

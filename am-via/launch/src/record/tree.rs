@@ -7,7 +7,6 @@ use am_via_job::EventKind;
 
 use super::trace::{Step, Trace, What};
 
-/// Writes the tree.
 pub(super) fn write(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
     for (task, steps) in trace.tasks.iter().enumerate() {
         writeln!(out, "task {task}")?;

@@ -120,7 +120,6 @@ fn holds(path: &str, word: &str) -> bool {
     fs::read(path).is_ok_and(|bytes| bytes.split(|&byte| byte == 0).any(|part| part == word.as_bytes()))
 }
 
-/// The children of a process.
 pub(crate) fn children(parent: u32) -> Vec<u32> {
     pids()
         .filter(|pid| {

@@ -93,7 +93,6 @@ impl KernelAgent {
         self.nic
     }
 
-    /// The limits.
     #[must_use]
     pub(crate) fn limits(&self) -> &NicLimits {
         &self.limits

@@ -46,7 +46,6 @@ enum AttemptState {
 }
 
 impl<D: Device> UserAgent<D> {
-    /// Begins an attempt.
     pub(crate) fn begin_attempt(
         &mut self,
         vi: ViHandle,

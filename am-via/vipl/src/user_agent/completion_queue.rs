@@ -19,7 +19,6 @@ pub struct CqEntry {
     pub queue: Queue,
 }
 
-/// A completion queue.
 #[derive(Debug)]
 pub(crate) struct CompletionQueue {
     entries: VecDeque<CqEntry>,

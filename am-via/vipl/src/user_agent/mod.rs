@@ -65,7 +65,6 @@ pub struct UserAgent<D: Device> {
     pub(super) cqs: Table<CompletionQueue>,
     /// The device's connections to other NICs.
     pub(super) channels: HashMap<ViNumber, Channel>,
-    /// Number of the next channel.
     next_channel: ViNumber,
     /// Closed channels, which are never reopened.
     pub(super) spent: HashSet<ViNumber>,

@@ -26,7 +26,6 @@ pub(crate) struct Pending {
     pub(crate) flaw: Option<Status>,
 }
 
-/// A work queue.
 #[derive(Debug, Default)]
 pub(crate) struct WorkQueue {
     pending: VecDeque<Pending>,

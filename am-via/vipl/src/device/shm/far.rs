@@ -234,7 +234,6 @@ pub(super) struct Progress {
     pub(super) closed: Vec<NodeAddress>,
     /// Questions of peers about memory of this task: [`Far::answer`].
     pub(super) questions: Vec<Question>,
-    /// Reads that have ended.
     pub(super) reads_ended: Vec<(u64, Result<u64, ClaimFault>)>,
 }
 

@@ -157,7 +157,7 @@ impl Files {
     #[inline(never)]
     fn open_peer_first(&self, peers: &mut Peers, task: u32) -> Result<bool, DeviceError> {
         if let Some(Some(memory)) = peers.memory_slot(task) {
-            // The memory was opened before the peer's process started.
+            // The memory may have been opened before the peer's process started, when its PID was not known.
             memory.pid = self.job.pid(task);
             return Ok(true);
         }
@@ -421,7 +421,6 @@ pub(super) fn open_heap(job: &Job, task: u32) -> Result<Arc<Mapping>, DeviceErro
     })
 }
 
-/// The heap file of a task.
 pub(super) fn heap_file(job: &Job, task: u32) -> Result<File, DeviceError> {
     let file = job.heap_file(task).map_err(|error| system("opening a heap file", error))?;
     let owned = file.as_fd().try_clone_to_owned().map_err(|error| system("opening a heap file", error))?;

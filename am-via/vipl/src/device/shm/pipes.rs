@@ -164,7 +164,6 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     const WAYS: Ways = Ways { mapped: true, kernel: true };
-    /// Number of pieces in a pipe.
     const PIECES: usize = PIPE_BYTES / PIECE_BYTES;
     /// Twice the capacity of a pipe.
     const LEN: usize = 2 * PIECES * PIECE_BYTES;

@@ -34,7 +34,6 @@ pub struct Kill {
     pub at_poll: u64,
 }
 
-/// The faults of one frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct FrameFaults {
     pub(super) dropped: bool,

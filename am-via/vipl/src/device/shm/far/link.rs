@@ -20,7 +20,6 @@ const SENT_AT_ONCE: u32 = 8;
 const HELD_LINES: usize = 16;
 const HELD_BYTES: usize = 8 << 10;
 
-/// The far end of a connection.
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) peer: NodeAddress,

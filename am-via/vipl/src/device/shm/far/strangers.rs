@@ -39,7 +39,6 @@ impl Strangers {
         self.waiting.remove(&from).map(|waiting| waiting.messages).unwrap_or_default()
     }
 
-    /// The senders.
     pub(super) fn senders(&self) -> Vec<NodeAddress> {
         self.waiting.keys().copied().collect()
     }

@@ -95,7 +95,6 @@ impl NetworkThread {
         self.demand(&self.0.is_set)
     }
 
-    /// Whether the alarm is set.
     pub(super) fn alarm_is_set(&self) -> bool {
         self.0.is_set.load(Ordering::Acquire)
     }
