@@ -40,7 +40,7 @@
 //! # What is not promised
 //!
 //! * A task that writes to job memory without this crate (by C, `unsafe` code or files in `/proc`, or as an attacker) is not contained.
-//!   Tasks map each other's job memory, so that such a task can change all of it.
+//!   Tasks map each other's job memory, so such a task can change all of it.
 //! * A peer that breaks the protocol and ignores its credits can make this task use memory without bound.
 //! * Threads of *one process* can have a data race on exposed memory. [`Exposed`] reads and writes by relaxed atomics, but the engine and
 //!   the fabrics copy by plain instructions. So a put or get races with a local access to the same bytes if both happen in one process at
@@ -123,8 +123,7 @@
 //! | `Putv`, `Getv` | [`Context::run`] with [`Put`] and [`Get`] to or from a [`Layout`], and [`Pieces`] |
 //! | `Amsend` | [`Context::amsend`]; [`Amsend`] |
 //! | `Amsendv` | [`Context::run`] with [`Amsend`] and [`Pieces`]; the header handler answers [`Answer::scatter`] |
-//! | header handler, `lapi_return_info_t` | [`Message`] in, [`Answer`] out: deliver ([`Destination`]), bury ([`Answer::discard`]), scatter
-//! ([`Answer::scatter`], [`Sink`]); where a handler of LAPI drops a packet, which is then sent again: [`Answer::later`] |
+//! | header handler, `lapi_return_info_t` | [`Message`] in, [`Answer`] out: deliver ([`Destination`]), bury ([`Answer::discard`]), scatter ([`Answer::scatter`], [`Sink`]); where a handler of LAPI drops a packet, which is then sent again: [`Answer::later`] |
 //! | `LAPI_NORMAL`, `LAPI_LOCAL_STATE`, `LAPI_SEND_REPLY` | [`Completion::Thread`], [`Completion::Call`] and the predefined ones, [`Completion::Reply`], which goes to the source |
 //! | `Rmw`, `Rmw64` | [`Context::rmw`] with [`AtomicOp`] and [`Width`]; [`rmw_nonblocking`](Context::rmw_nonblocking), [`rmw_nonfetching`](Context::rmw_nonfetching) |
 //! | `Xfer` | a call for each transfer. For the send completion handler: an owned operation returns its buffer and its result ([`Context::try_owned`], or a future of [`Session`]). For DGSPs: [`Sink`] and [`Gatherer`] |

@@ -226,7 +226,8 @@ fn counter_of(uhdr: &[u8]) -> am_core::counter::CounterName {
     am_core::counter::CounterName::from_wire(number).unwrap()
 }
 
-/// The head of a message must be in the entry, with the stated length, or, if it is too long for that, before the data.
+/// The head of a message must have the stated length in the entry. If it is too long for the entry, it must come before the data in the
+/// buffer.
 #[test]
 fn a_message_whose_head_is_not_as_long_as_it_says_is_refused() {
     let _watchdog = Watchdog::new("heads".to_owned(), std::time::Duration::from_secs(60));

@@ -270,7 +270,7 @@ fn errors<F: Fabric>(context: &mut Context<F>) {
         .run(Get { from: (at, &eight), options: GetOptions::default() }, to)
         .expect_err("the last block ends at 14");
     assert!(matches!(error, Error::LocalRange { offset: 12, len: 2, region_len: 13 }), "{error}");
-    // A range that exceeds the target's region is refused, and the memory is unchanged.
+    // A range that exceeds the target's region is refused.
     let mut to = [0; 12];
     let to = PiecesMut::Slices(&mut [&mut to]);
     let error = context
