@@ -46,7 +46,7 @@ pub(super) fn run(
     Ok(verdicts)
 }
 
-/// Runs one job until it ends or hangs. Returns the number of checks that were run, including one that failed the job.
+/// Runs one job until it ends or hangs. Returns the number of checks that were run, including one that ended the job.
 fn run_job(
     device: &'static str,
     names: &[&str],

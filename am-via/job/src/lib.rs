@@ -145,7 +145,7 @@ struct LazyFiles {
 static CURRENT: Mutex<Weak<Job>> = Mutex::new(Weak::new());
 
 impl Job {
-    /// The job of this process: the one that its launcher started it in, or a job of one. All callers get the same job.
+    /// The job of this process: the one in which its launcher started it, or a job of one. All callers get the same job.
     ///
     /// # Errors
     /// The environment or the job file is not what a launcher makes; a file cannot be reached; another process is this task already; for a
@@ -545,7 +545,8 @@ impl Job {
         self.header.continue_on_failure.load(Ordering::Relaxed) != 0
     }
 
-    /// Marks this task as finalized: from now on an exit with code 0 is no failure. Called when the last user of the job drops it.
+    /// Marks this task as finalized, and tells a launcher of another project: from now on an exit with code 0 is no failure. Called when
+    /// the last user of the job drops it.
     fn mark_finalized(&self) {
         if self.own_pid == std::process::id() && self.own_entry().state.load(Ordering::Acquire) != STATE_DEAD
         {

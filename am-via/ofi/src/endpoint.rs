@@ -62,7 +62,8 @@ pub struct Endpoint {
 unsafe impl Send for Endpoint {}
 
 impl Endpoint {
-    /// Opens an endpoint of the provider that FI_PROVIDER names, or else of the library's first provider that crosses hosts.
+    /// Opens an endpoint of the provider that FI_PROVIDER names, or else of the library's first provider that crosses hosts (of its first
+    /// one if none does).
     ///
     /// # Errors
     /// There is no library or no provider, or a call of the library failed.
@@ -388,6 +389,7 @@ impl Endpoint {
 
     /// Whether a caller can sleep until a message arrives: the provider has a file to sleep on, which is not readable while nothing
     /// arrives. The endpoint sends itself a message, since the file of some providers stays readable for ever after the first message.
+    /// Meanwhile it discards what arrives: for an endpoint without peers.
     ///
     /// # Errors
     /// The endpoint is broken.

@@ -94,7 +94,7 @@ pub fn raise(resource: Resource) -> Limit {
     limit(resource)
 }
 
-/// Memory limit in bytes of this process's cgroups, for all of their members together; `None`: no limit.
+/// The lowest memory limit of this process's cgroups, in bytes, each for all members of the cgroup together; `None`: no limit.
 #[must_use]
 pub fn cgroup_memory_bytes() -> Option<u64> {
     let v2 = smallest(&v2_folders(), "memory.max");

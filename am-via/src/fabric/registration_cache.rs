@@ -108,8 +108,8 @@ impl RegistrationCache {
         }
     }
 
-    /// Registers those of the `len` bytes at address `at` that are not registered yet, and holds all of them; `None` if the limit does not
-    /// allow it.
+    /// Registers those pages of the `len` bytes at address `at` that are not registered yet, and adds one user to all of them. Returns the
+    /// pages; `None` if the limit does not allow it.
     pub(super) fn hold(&mut self, at: u64, len: u64, purpose: Purpose) -> Option<Range<u64>> {
         let pages = pages(at, len);
         self.clock += 1;

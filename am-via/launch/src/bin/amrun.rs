@@ -63,9 +63,9 @@ struct Options {
     /// Ends the job if it still runs after this number of seconds.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
-    /// Prints a report of what the tasks do to standard error whenever a task has waited this number of seconds and nothing arrived.
-    /// Even without this option the report is printed on SIGUSR2 to amrun, before the time limit ends the job, and once if nothing has
-    /// reached any task for 5 seconds.
+    /// Prints a report about the tasks to standard error whenever a task has waited this number of seconds and nothing has arrived. Even
+    /// without this option the report is printed on SIGUSR2 to amrun, before the time limit ends the job, and once if nothing has reached
+    /// any task for 5 seconds.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     hang_report: Option<Duration>,
     /// Format of that report: text, or one line of JSON.

@@ -79,7 +79,7 @@ impl HostsActivity {
 }
 
 /// The facts in the memory file of the first launcher of a job of several hosts; that launcher is `pid` or a child of `pid`. `None` if
-/// there is no such file.
+/// there is no such file, or if each try met a write under way.
 pub(super) fn told(pid: u32) -> Option<HangReport> {
     let processes = std::iter::once(pid).chain(members::children(pid));
     let file = processes.filter_map(|pid| memory::open_of_process(pid, FILE).ok()?).next()?;

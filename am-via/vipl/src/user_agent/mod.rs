@@ -152,7 +152,7 @@ impl<D: Device> UserAgent<D> {
     }
 
     /// One round of progress: handles the device's events and works on all queues; returns whether there were events. Never blocks. A call
-    /// that asks for a completion makes a round if no completion has been reported yet.
+    /// that asks for a completion makes a round only if there is none yet.
     pub fn progress(&mut self) -> bool {
         let mut payload = Payload::default();
         let mut came = false;

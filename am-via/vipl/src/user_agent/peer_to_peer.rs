@@ -30,7 +30,7 @@ impl<D: Device> UserAgent<D> {
         self.begin_attempt(vi, ("connect_peer_request", Way::Peer), local, to.into(), timeout)
     }
 
-    /// Returns the peer's attributes if the requested connection is made. Makes progress, never blocks.
+    /// Returns the peer's attributes once the requested connection is made, and `None` before that. Makes progress, never blocks.
     ///
     /// # Errors
     /// No connection was requested. The time limit has passed, the attributes do not match, or the peer is gone or dead: the VI is then

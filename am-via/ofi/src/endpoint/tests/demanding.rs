@@ -105,8 +105,8 @@ unsafe extern "C" fn getinfo(
     }
 }
 
-/// Replaces the table of functions of a live object, which begins as `$type` says: `$old` keeps the address of the first one. The copy is
-/// never freed.
+/// Replaces the table of functions of a live object by a copy that has other functions. `$type` is the beginning of the table; `$old` keeps
+/// the address of the real table. The copy is never freed.
 macro_rules! replace {
     ($table:expr, $old:ident, $type:ident { $($name:ident: $new:expr),* }) => {{
         let real = *(&raw const $table);
@@ -202,7 +202,7 @@ unsafe extern "C" fn reg(
                 real_descriptor: mr.mem_desc,
                 real_key: mr.key,
             });
-            // Not what a caller could guess, and valid only once the registration is enabled.
+            // The caller gets descriptor and key when it enables the registration.
             (mr.mem_desc, mr.key) = (ptr::null_mut(), 0);
         });
         0

@@ -395,7 +395,8 @@ impl Far {
         Ok(())
     }
 
-    /// Offers memory to a peer that will read it once: the next lines to this peer bring the key, so that the peer need not ask.
+    /// Offers memory to a peer that will read it once: if there is space, the next lines to this peer bring the key, so that the peer need
+    /// not ask.
     pub(super) fn offer(&self, to: NodeAddress, handle: MemHandle, ptag: u32, memory: CheckedRange<'_>) {
         let mut state = self.lock();
         let State { endpoint, links: Links { all, by_peer, reads, .. }, .. } = &mut *state;
@@ -437,8 +438,8 @@ impl Far {
         if self.has_unsent() || !self.lock().has_file() { SLICE } else { Duration::MAX }
     }
 
-    /// Makes the next arrival ring the doorbell, on which the task is about to sleep. Returns `false` if there is something to poll
-    /// already.
+    /// Makes the next arrival ring the doorbell, on which the task is about to sleep, if the provider's file can announce an arrival.
+    /// Returns `false` if the task must poll before it sleeps.
     pub(super) fn wakes(&self) -> bool {
         let mut state = self.lock();
         if state.has_unseen || state.failed.is_some() {

@@ -229,7 +229,8 @@ impl Files {
         Ok(Some((connection, own_vi)))
     }
 
-    /// Makes both ends of a connection to a task on another host, and the slot here. The peer's slot is a stand-in in private memory.
+    /// Makes both ends of a connection to a task on another host. Takes a VI slot of this task and also returns its number; the peer's slot
+    /// is a stand-in in private memory.
     pub(super) fn make_far(
         &self,
         peers: &mut Peers,

@@ -30,7 +30,8 @@ pub struct OwnHeap {
 }
 
 impl OwnHeap {
-    /// Maps the heap file of this task. All contexts of the task share one mapping.
+    /// Maps the heap file of this task, once for all its contexts. First closes what an earlier user of the files has left open
+    /// (module `left`); then offers the memory to the program's allocator.
     ///
     /// # Errors
     /// The file cannot be mapped.

@@ -54,8 +54,9 @@ impl Pipes {
         self.bytes_min < usize::MAX
     }
 
-    /// Announces that a peer will read the registration `message` once, from front to back. Nothing is staged yet: the announcement is sent
-    /// first. `alloc` takes memory from `heap`.
+    /// A peer will read the registration `message` once, from front to back: gives the message a pipe, or puts it into the queue for one,
+    /// unless it is too short or the queue is full. Nothing is staged yet, because the peer has to hear of the message first. `alloc` takes
+    /// memory from `heap`.
     pub(super) fn begin(
         &mut self,
         message: MemHandle,
