@@ -100,7 +100,7 @@ pub enum JobError {
     },
     /// The tasks that another project's launcher has started can't be made a job.
     #[error(
-        "making a job of the tasks that another project's launcher has started: {source}; start the program by amrun or this library's \
+        "the tasks that another project's launcher has started cannot be made a job: {source}; start the program by amrun or this library's \
          mpiexec, or unset PMI_FD and PMIX_NAMESPACE for a job of one"
     )]
     OtherLauncher {

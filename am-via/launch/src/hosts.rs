@@ -23,7 +23,7 @@ pub enum HostsError {
     Empty,
     /// More tasks than the hosts take.
     #[error(
-        "the job has {tasks} tasks, but the hosts take {slots}; name more hosts, or give them larger numbers"
+        "the job has {tasks} tasks, but the hosts take {slots}; name more hosts, or give hosts more tasks"
     )]
     TooFew {
         /// Tasks of the job.

@@ -72,7 +72,7 @@ pub enum VipError {
         users: u32,
     },
     /// A limit of the NIC is reached (`VIP_ERROR_RESOURCE`).
-    #[error("all {available} {resource} of this NIC are in use: {remedy}")]
+    #[error("no more {resource} (limit: {available}): {remedy}")]
     ErrorResource {
         /// The resource.
         resource: &'static str,
