@@ -112,7 +112,7 @@ impl Method for Lu {
     }
 }
 
-/// The integral of the pressure over the surface of a box inside the cube, by the trapezoidal rule.
+/// The integral of the pressure over the surface of a box inside the cube, by the trapezoidal rule. Collective.
 fn surface_integral(flow: &Flow<'_>) -> Result<f64, Failure> {
     let tile = flow.tile();
     let last = tile.size() - 1;

@@ -313,14 +313,14 @@ impl<'a> Grid<'a> {
         }
     }
 
-    /// The columns (0) or rows (1) of the tile that have the whole star inside the grid.
+    /// The columns (`axis` 0) or rows (`axis` 1) of the tile for whose points the whole star is inside the grid.
     fn inner(&self, axis: usize) -> std::ops::Range<usize> {
         let (start, len) = (self.tile.start[axis], self.tile.len[axis]);
         let last = (self.tile.size - RADIUS).saturating_sub(start).min(len);
         RADIUS.saturating_sub(start).min(last)..last
     }
 
-    /// Changes the input, so that the next iteration needs new halos.
+    /// Adds 1 to each point of the input, so that the next iteration needs new halos.
     fn add_one(&mut self) {
         let (stride, [width, height]) = (self.stride(), self.tile.len);
         for y in RADIUS..RADIUS + height {

@@ -258,7 +258,7 @@ impl Player {
         Ok(last[0])
     }
 
-    /// Waits for a message of the other task, and checks that its mark is `mark`.
+    /// Waits for a message of the other task, and checks that its mark is `mark`. Nothing announces a write, so this polls for the mark.
     fn arrived(&mut self, operation: Operation, bytes: u32, mark: u8) -> Result<(), Error> {
         if operation == Operation::Write {
             // The target of this write gets no completion; only its memory changes.
@@ -353,7 +353,7 @@ impl Player {
         Ok(f64::from(bytes) * WINDOW as f64 / seconds / 1e6)
     }
 
-    /// The cost of registering and deregistering memory, as text.
+    /// The median times to register and to deregister memory, a line of text for each length and kind of memory.
     fn registrations(&mut self, arguments: &Arguments) -> Result<Vec<String>, Error> {
         let mut rows = Vec::new();
         for bytes in [4096, 1 << 20].into_iter().filter(|&bytes| bytes <= arguments.max_bytes.max(4096)) {
@@ -377,7 +377,7 @@ impl Player {
         Ok(rows)
     }
 
-    /// Nanoseconds to connect a second VI.
+    /// Nanoseconds to connect a second VI; the median of many connections.
     fn connections(&mut self, batches: usize) -> Result<f64, Error> {
         let second = self.nic.create_vi(ViAttributes::new(self.tag), None, None)?;
         let mut times = Vec::new();

@@ -60,7 +60,7 @@ fn draw() -> Result<(), Failure> {
     Ok(environment.finalize()?)
 }
 
-/// The iterations after which each point of a line has left the circle of radius 2.
+/// The iterations after which each point of a line has left the circle of radius 2, or the largest number if it has not left it.
 fn computed(line: i32) -> Vec<u32> {
     let count = |column: usize| {
         let (re, im) =

@@ -212,7 +212,7 @@ fn exchange(context: &mut Context<ShmFabric>, own: Share) -> Result<Vec<Share>, 
     Ok(all.iter().map(share).collect())
 }
 
-/// Reads all tables.
+/// Reads the entries of all tasks' tables.
 fn collect(
     context: &mut Context<ShmFabric>,
     addresses: &[RemoteAddress],
@@ -260,7 +260,7 @@ fn check_sum(entries: &[Entry], shares: &[Share]) -> Result<(), Failure> {
     Err(Failure::Wrong(format!("{counted} words were counted, and the tables hold {placed}")))
 }
 
-/// Counts everything again, in this process alone.
+/// Counts everything again, in this process alone, compares that with `entries`, and prints that they are right.
 fn verify(entries: &[Entry], input: &Input) -> Result<(), Failure> {
     let mut expected: HashMap<String, u64> = HashMap::new();
     for (path, &size) in input.files.iter().zip(&input.sizes) {

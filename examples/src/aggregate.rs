@@ -90,7 +90,7 @@ impl Aggregator {
     }
 }
 
-/// Runs `take` on each item of a message of an [`Aggregator`].
+/// Runs `take` on each item of a message of an [`Aggregator`]. `scratch` is a buffer.
 #[inline(always)]
 pub fn items<const WORDS: usize>(
     message: &Message<'_>,

@@ -56,8 +56,8 @@ pub trait Method {
     }
 }
 
-/// Runs `problem` with `method`, on as many tasks as the cube can use. `operations` is the benchmark's number of operations in a step.
-/// Collective.
+/// Runs `problem` with `method`, on as many tasks as the cube can use. `operations` is the benchmark's number of operations in a step. The
+/// first task prints each result with the official value. Collective.
 ///
 /// # Errors
 /// An error of MPI.

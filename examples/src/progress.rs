@@ -43,7 +43,7 @@ impl Progress {
         Self { total, done: 0, started: Instant::now(), bar, decided: false }
     }
 
-    /// Adds bytes or items that are done.
+    /// Adds bytes or items that are done. A bar appears only after a while, and only if there is a terminal.
     pub fn advance(&mut self, more: u64) {
         self.done += more;
         let Some(bar) = &self.bar else { return };

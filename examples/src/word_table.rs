@@ -62,7 +62,7 @@ impl Layout {
         self.slot_offset(slot) + (WORD_FIELD_BYTES + COUNT_BYTES * source.index()) as u64
     }
 
-    /// The entries of slots that were read from a table.
+    /// The entries of slots that were read from a table; the count of a word is the sum of all tasks' counts.
     pub fn entries(self, slots: &[u8]) -> impl Iterator<Item = Entry> {
         slots.chunks_exact(self.slot_bytes()).map(|slot| {
             let (field, counts) = slot.split_at(WORD_FIELD_BYTES);

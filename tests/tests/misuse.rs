@@ -56,7 +56,7 @@ fn misuse_does_not_compile() {
     assert!(differing.is_empty(), "{differing}");
 }
 
-/// The programs by their names.
+/// The programs in `tests/misuse` by their names: the folder's, then the file's.
 fn cases(root: &Path) -> BTreeMap<String, PathBuf> {
     let list = |folder: &Path| -> Vec<PathBuf> {
         let entries = fs::read_dir(folder).expect("the folder can be read");

@@ -13,7 +13,8 @@ pub(crate) type Environment<L = OneThread> = mpi_over_am::Environment<Loopback, 
 pub(crate) type Communicator<L = OneThread> = mpi_over_am::Communicator<Loopback, L>;
 pub(crate) type Window<L = OneThread> = mpi_over_am::window::Window<Loopback, L>;
 
-/// Runs a job in which the tasks below `shared` have an environment for many threads, and the others an environment for one thread.
+/// Runs a job in which the tasks below `shared` have an environment for many threads, and the others an environment for one thread. Calls
+/// that the former make after they have finalized must fail.
 pub(crate) fn job(
     config: Config,
     shared: u32,

@@ -70,7 +70,7 @@ fn tasks_of_many_threads_and_of_one_meet_in_all_of_it() {
     }
 }
 
-/// Two sides of four tasks talk, merge, and make parts.
+/// Two sides of two tasks each talk, merge, and make parts; wrong calls are refused.
 fn sides<L: LockPolicy>(world: &Communicator<L>) {
     let rank = world.rank();
     let half = world.split(Some((rank % 2).cast_signed()), 0).unwrap().unwrap();

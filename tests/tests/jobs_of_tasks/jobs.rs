@@ -77,7 +77,7 @@ fn first_messages_of_all_to_all_arrive() {
     }
 }
 
-/// The processor time of a wait of one second.
+/// Tasks that wait 1.5 s for a message are on a processor for less than a fifth of this time.
 #[test]
 fn a_blocked_task_burns_almost_no_processor() {
     for tasks in [2, 5] {
@@ -181,7 +181,8 @@ fn judge_death(outcome: &Outcome, cause: Cause, words: &str) {
     }
 }
 
-/// In each task but task 1, `wait` waits for a message that only task 1 could send.
+/// For each kind of death: task 1 dies while the others are in `wait`, which needs a message of task 1. They get the error that task 1 has
+/// failed.
 fn others_are_told(test: &'static str, wait: fn(&Environment) -> Result<(), Error>) {
     for (how, cause, words) in DEATHS {
         let body = || {
@@ -298,7 +299,8 @@ fn a_counter_that_nobody_raises_any_more_ends_its_wait() {
     }
 }
 
-/// The error of a task under a limit that its shell has set: it names the limit and what to do, and the library does not panic.
+/// Starts one task by a shell `command` that sets a limit. The error that the task gets names the limit and what to do (`remedy`); the
+/// library does not panic.
 fn a_limit_is_named(test: &'static str, command: &str, limit: &str, remedy: &str) {
     let body = || match Task::join().and_then(|task| task.context().map(|_| ())) {
         Ok(()) => println!("\nit was enough"),
@@ -329,7 +331,8 @@ fn an_address_space_that_is_too_small_is_named() {
     a_limit_is_named("an_address_space_that_is_too_small_is_named", command, "RLIMIT_AS", "AM_HEAP_BYTES");
 }
 
-/// A limit that only the tasks have, so that the launcher cannot know it. Checks what each task says.
+/// Limits the memory of the two tasks but not of the launcher, which thus cannot know the limit. Checks that each task says all words of
+/// `expected`.
 fn says_under_a_limit_of_its_own(test: &'static str, kibibytes: u32, expected: &'static [&'static str]) {
     let body = || match Task::join().and_then(|task| task.context().map(|_| ())) {
         Ok(()) => println!("\nsaid: it was enough"),

@@ -59,7 +59,8 @@ fn open(task: &Task) -> (Context<ShmFabric>, HandlerId, Counter) {
     (context, handler, came)
 }
 
-/// Sends messages of `len` bytes, from odd addresses, and receives as many.
+/// Sends messages of `len` bytes, and waits until as many have come. Message n begins n bytes after the start of its buffer; every second
+/// buffer is in job memory.
 fn exchange(
     (context, handler, came): &mut (Context<ShmFabric>, HandlerId, Counter),
     own: u32,

@@ -173,7 +173,7 @@ fn kill(pid: u64) {
     assert!(sent.expect("kill runs").success(), "SIGKILL to {pid}");
 }
 
-/// Ends a task of a job in which other tasks have died, without waiting for the dead tasks.
+/// Ends a task of a job in which other tasks have died: the survivors wait for each other, but not for the dead tasks.
 fn end(environment: Environment, world: &Communicator, survivors: &[u32]) {
     // No task ends while other tasks still need its memory.
     if world.rank() == survivors[0] {

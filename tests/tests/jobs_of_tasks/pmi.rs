@@ -29,7 +29,7 @@ struct Heard {
     aborted: Option<String>,
 }
 
-/// Serves one task at the launcher's end of the task's socket.
+/// Answers one task at the launcher's end of the task's socket until the task closes its end, and notes in `heard` what the task says.
 fn serve(link: UnixStream, heard: &Mutex<Heard>, barrier: &Barrier) {
     let mut link = BufReader::new(link);
     loop {
@@ -83,8 +83,8 @@ struct Ended {
 /// The host of a task that has this host's name, and may not open the files of tasks outside its user namespace.
 const APART: &str = "(apart)";
 
-/// Runs `body` in tasks on the hosts of these names, and returns how the tasks ended; in a task, this function does not return. The empty
-/// name stands for this host's name.
+/// Runs `body` in tasks on the hosts of these names, waits until no process of the job is left, and returns how the tasks ended. In a task,
+/// this function does not return. The empty name stands for this host's name.
 #[expect(
     clippy::exit,
     reason = "a task has to end with its body; otherwise it would run the rest of the test"
@@ -150,7 +150,8 @@ fn is_any_marked(wanted: &str) -> bool {
     })
 }
 
-/// Whether this process may give other processes a different host name, which tests of several hosts need.
+/// Whether tests of several hosts can run: this process may give other processes a different host name, and the network's library is
+/// there. Prints if the host names are the obstacle.
 fn may_name_hosts() -> bool {
     let may = Command::new("unshare").args(["--uts", "true"]).status().is_ok_and(|status| status.success());
     if !may {
@@ -216,7 +217,7 @@ fn tasks_that_cannot_share_memory_are_on_several_hosts() {
     }
 }
 
-/// A program that goes on when a task fails: task 1 is killed, and the other tasks wait until they know that.
+/// A program that goes on when a task fails: task 1 is killed, and the other tasks wait until they know that, and print the cause.
 fn see_a_death() {
     let task = Task::join().expect("the launcher tells of the job");
     let job: &Arc<Job> = task.job();

@@ -68,7 +68,7 @@ fn compare_header(name: &str, options: &[&str]) {
     assert_eq!(said.lines().count(), values().len());
 }
 
-/// The functions of MPI that a library exports.
+/// The functions `MPI_*` and `PMPI_*` that a library exports.
 fn exported(library: &Path) -> BTreeSet<String> {
     let (good, said) = run(Command::new("nm").args(["-D", "--defined-only"]).arg(library));
     assert!(good, "{said}");

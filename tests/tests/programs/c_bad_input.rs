@@ -24,7 +24,7 @@ fn functions() -> Vec<Function> {
     functions
 }
 
-/// A call for each bad value of each parameter, as the program `c/bad_input.c` takes them.
+/// A call for each bad value of each parameter, as the program `c/bad_input.c` takes them, and the number of these calls.
 fn calls() -> (String, usize) {
     let (mut text, mut number, mut families) = (String::new(), 0, std::collections::BTreeSet::new());
     for function in functions().iter().filter(|function| rules::is_tested(&function.name)) {
@@ -54,7 +54,7 @@ fn calls() -> (String, usize) {
     (text, number)
 }
 
-/// A call of each function while MPI is not running.
+/// A call of each function while MPI is not running, with whether it is allowed then, and the number of these calls.
 fn calls_outside() -> (String, usize) {
     let (mut text, mut number) = (String::new(), 0);
     for function in functions().iter().filter(|function| rules::is_tried_outside(&function.name)) {

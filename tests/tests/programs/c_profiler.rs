@@ -20,7 +20,7 @@ fn compile(
     program
 }
 
-/// Runs a program with the tool, which must count three sends and three receives of each task.
+/// Runs a program with the tool, which must count three sends and three receives of each task, and without it: then nothing is printed.
 fn counts(wrapper: &str, source: &str) {
     programs::build();
     let scratch = Scratch::new(&source.replace(['/', '.'], "-"));

@@ -185,7 +185,7 @@ fn c_short() {
     programs::compile_and_run_under("mpicc", &options, "c/c_short.c", &settings);
 }
 
-/// The text with which a table shows a value of one of its settings.
+/// The text with which a table shows a value of one of its settings; `None` if it has no setting of this name.
 fn value_in<T: Table>(name: &str, value: &str) -> Option<String> {
     let setting = T::SETTINGS.iter().find(|setting| setting.name == name)?;
     let mut settings = T::default();

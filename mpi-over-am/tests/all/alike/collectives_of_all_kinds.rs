@@ -9,7 +9,8 @@ use mpi_over_am::{BoardKind, Check, Error, LayoutPart, Neighbours, Placement, Se
 /// Numbers of elements around every threshold of the algorithms.
 const COUNTS: [usize; 5] = [0, 1, 7, 300, 5000];
 
-/// Runs `task` with each number of tasks, and with settings that select the algorithms for short and for long data.
+/// Runs `task` with each number of tasks, and with settings that select the algorithms for short data, for long data, and on boards with
+/// lines. Also runs it with small limits for messages, with staged memory access, and on several hosts.
 fn with_each_number_of_tasks(task: impl Fn(&Environment, &Communicator) + Sync) {
     let long = Selection {
         check: Check::On,

@@ -198,7 +198,7 @@ fn sessions_make_communicators_without_the_world() {
     });
 }
 
-/// Each task sends to every task of the other side.
+/// Each task sends to every task of the other side, and receives from each of them. A rank that the other side does not have is refused.
 fn talk_across(inter: &Communicator) {
     assert!(inter.is_inter());
     let remote = inter.remote_size().unwrap();

@@ -14,7 +14,7 @@ pub(crate) struct Function {
 }
 
 impl Function {
-    /// Reads `int MPI_Send(const void *buf, ...)`.
+    /// Reads a prototype, for example `int MPI_Send(const void *buf, ...)`.
     pub(crate) fn parse(statement: &str) -> Self {
         let (front, rest) = statement.split_once('(').expect("a prototype");
         let name = front.rsplit([' ', '*']).next().expect("a name").to_owned();
@@ -138,7 +138,7 @@ pub(crate) fn said_name(name: &str, is_refused_at_once: bool) -> &str {
     }
 }
 
-/// A value that the call accepts.
+/// A C expression that the call accepts as the value of this parameter.
 pub(crate) fn good_value(function: &Function, parameter: &Parameter) -> String {
     let base = function.base();
     let large = function.is_large();
@@ -418,7 +418,8 @@ fn bad_numbers(base: &str, name: &str) -> Vec<Bad> {
     }
 }
 
-/// Bad handles that a call takes by address, with their classes: the null handle, and a freed handle.
+/// Bad handles that a call takes by address, with their classes: the null handle, and a freed handle (twice where a null handle is
+/// allowed). `None` if the parameter is not such a handle.
 fn by_address(base: &str, kind: &str) -> Option<(&'static str, &'static str, &'static [&'static str])> {
     let takes = base.ends_with("_free") || base.ends_with("_finalize") || base.ends_with("_disconnect");
     match kind {
