@@ -258,10 +258,10 @@ impl Player {
         Ok(last[0])
     }
 
-    /// Waits for a message of the other task, and checks that its mark is `mark`. Nothing announces a write, so this polls for the mark.
+    /// Waits for a message of the other task, and checks that its mark is `mark`. A write only changes the memory, without
+    /// a completion at the target, so this function polls for the mark.
     fn arrived(&mut self, operation: Operation, bytes: u32, mark: u8) -> Result<(), Error> {
         if operation == Operation::Write {
-            // The target of this write gets no completion; only its memory changes.
             let start = Instant::now();
             while Self::last_byte(&self.target, bytes)? != mark {
                 self.nic.progress();

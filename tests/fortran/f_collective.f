@@ -62,7 +62,7 @@ C     The same routine with buffers of several types.
         END DO
       END DO
 
-C     An operation of the program's.
+C     An operation of the program.
       CALL MPI_OP_CREATE(LONGEST, .TRUE., OP, IERR)
       CALL MPI_OP_COMMUTATIVE(OP, FLAG, IERR)
       CALL NEED(FLAG, 10)
@@ -75,7 +75,7 @@ C     An operation of the program's.
       CALL MPI_OP_FREE(OP, IERR)
       CALL NEED(OP .EQ. MPI_OP_NULL, 12)
 
-C     Without waiting.
+C     Non-blocking.
       TOTAL = RANK + 1
       CALL MPI_IALLREDUCE(MPI_IN_PLACE, TOTAL, 1, MPI_INTEGER,
      &  MPI_MAX, MPI_COMM_WORLD, REQUEST, IERR)
@@ -97,7 +97,7 @@ C     Characters.
       CALL MPI_ERROR_STRING(MPI_ERR_RANK, TEXT, LENGTH, IERR)
       CALL NEED(TEXT(1:12) .EQ. 'MPI_ERR_RANK', 19)
 
-C     Errors: returned, and heard by a function of the program's.
+C     Errors: returned, and passed to a function of the program.
       CALL MPI_COMM_SET_ERRHANDLER(MPI_COMM_WORLD, MPI_ERRORS_RETURN,
      &  IERR)
       CALL MPI_SEND(I, 1, MPI_INTEGER, TASKS, 0, MPI_COMM_WORLD, CODE)
@@ -111,7 +111,7 @@ C     Errors: returned, and heard by a function of the program's.
      &  MPI_ERRORS_ARE_FATAL, IERR)
       CALL MPI_ERRHANDLER_FREE(HANDLER, IERR)
 
-C     Attributes of a window, with functions of the program's.
+C     Attributes of a window, with functions of the program.
       EXTRA = 5
       CALL MPI_WIN_CREATE_KEYVAL(MPI_WIN_NULL_COPY_FN, FORGET, KEYVAL,
      &  EXTRA, IERR)

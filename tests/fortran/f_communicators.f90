@@ -1,4 +1,4 @@
-! Communicators, groups, attributes with functions of the program's, topologies, info objects, and alltoallw.
+! Communicators, groups, attributes with functions of the program, topologies, info objects, and alltoallw.
 module events
   implicit none
   integer :: copied = 0, deleted = 0

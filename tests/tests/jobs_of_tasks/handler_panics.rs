@@ -54,7 +54,7 @@ fn a_panic_in_a_handler_ends_the_job_with_a_report() {
                     _ => context.gfence(),
                 };
                 if context.task().0 == 1 {
-                    // `main` would report the error in the same way: the text of this panic becomes that of the launcher's report.
+                    // Ends as a program does whose `main` returns the error: the text of the panic is the text of the launcher's report.
                     let error = ended.expect_err("its handler panicked");
                     println!("\nmet: {error}");
                     panic!("{error}");

@@ -68,7 +68,6 @@ fn exchange(
 ) -> Result<(), Error> {
     // Fewer of the longest messages, since they are made and checked by code without optimisation.
     let count = if len > 1 << 20 { 2 } else { AT_ONCE };
-    // Every second message is in job memory.
     let message = |number| {
         let bytes = [vec![0; number], content(own, number, len)].concat();
         if number % 2 == 0 {

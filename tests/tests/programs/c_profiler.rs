@@ -35,7 +35,6 @@ fn counts(wrapper: &str, source: &str) {
         let line = format!("task {task}: init 1 sends 3 receives 3");
         assert!(said.lines().any(|said| said == line), "{line} is missing in: {said}");
     }
-    // Without the tool nothing is counted.
     let (good, said) = run(Command::new(programs::folder().join("mpiexec")).args(["-n", "2"]).arg(&program));
     assert!(good && said.is_empty(), "{said}");
 }
