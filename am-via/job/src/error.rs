@@ -100,8 +100,8 @@ pub enum JobError {
     },
     /// The tasks that another project's launcher has started can't be made a job.
     #[error(
-        "the tasks that another project's launcher has started cannot be made a job: {source}; start the program by amrun or this library's \
-         mpiexec, or unset PMI_FD and PMIX_NAMESPACE for a job of one"
+        "the tasks that another project's launcher has started cannot be made a job: {source}; start the program by amrun or this \
+         library's mpiexec, or unset PMI_FD and PMIX_NAMESPACE for a job of one"
     )]
     OtherLauncher {
         /// The cause.
