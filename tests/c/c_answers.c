@@ -1,4 +1,4 @@
-/* Results of calls that this library once got wrong; other libraries return the results that are expected here. */
+/* Results of calls in special cases. The results that are expected here are also those of other libraries. */
 #include "check.h"
 #include <stdint.h>
 

@@ -81,8 +81,7 @@ int main(int argc, char **argv) {
         between();
     crossed(comm);
     CHECK(MPI_Comm_free(&comm) == MPI_SUCCESS);
-    /* The library makes some arrangements in the first few calls of a communicator. They occur before, during and after the crossed calls.
-       */
+    /* A communicator's first few calls also prepare later ones. These calls come before, among and after the crossed calls. */
     for (int calls = 0; calls < 6; calls++) {
         CHECK(MPI_Comm_dup(MPI_COMM_WORLD, &comm) == MPI_SUCCESS);
         for (int i = 0; i < calls; i++)

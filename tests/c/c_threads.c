@@ -1,5 +1,5 @@
-/* Threads that make communicators at the same time, each from a communicator of its own, and in a different order in each task; a thread
-   that waits while another thread works, and while none does; and variables of the tool interface, read in callbacks. */
+/* Threads that make communicators at the same time, each from a communicator of its own, in tasks of odd ranks in the reverse order; a
+   thread that waits while another thread works, and while none does; and variables of the tool interface, read in callbacks. */
 #include <mpi.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* Four threads of each task at once: messages, collectives, and windows, each thread on a communicator of its own, and messages from any
-   thread to any thread on a shared communicator. The actions are drawn from a seed, which is printed; "c_threads_mixed SEED" repeats them.
-   */
+   thread to any thread on a shared communicator. The actions are drawn from a seed, which is printed;
+   "c_threads_mixed SEED" repeats them. */
 #include "check.h"
 #include <pthread.h>
 #include <signal.h>

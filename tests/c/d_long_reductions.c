@@ -1,4 +1,5 @@
-/* Long reductions: their elements are combined in the packets in which they arrive, whatever the operation, the type and the length. */
+/* Long reductions of several types and lengths, by predefined operations and by one of the program. By predefined operations, two tasks
+   combine elements in the packets in which they arrive. */
 #include "check.h"
 
 #define MAX 70000
