@@ -86,7 +86,8 @@ pub struct Outcome {
     pub hosts: Vec<String>,
 }
 
-/// Variables that are passed to all hosts: those of settings, of the network, and search paths of programs and libraries.
+/// Variables that are passed to all hosts: those of settings, of the network, of OpenMP and Rust, and search paths of programs
+/// and libraries.
 fn is_for_all_hosts(name: &str) -> bool {
     const BEGINNINGS: [&str; 7] = ["AM_", "MPI_", "LAM_MPI_", "FI_", "OMP_", "RUST_", "LD_LIBRARY_"];
     name == "PATH" || BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
