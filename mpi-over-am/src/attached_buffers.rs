@@ -130,7 +130,8 @@ impl AttachedBuffers {
             .find(|owner| self.by_owner.contains_key(owner))
     }
 
-    /// A free contiguous piece for a message of `len` bytes, with its offset in the buffer. `None` if no piece is long enough.
+    /// A free contiguous piece for a message of `len` bytes, with its offset in the buffer. `None` if no free piece is long enough, or if
+    /// the owner has no memory attached.
     pub(crate) fn free_piece(&self, owner: BufferOwner, len: usize) -> Option<(usize, RawBuffer)> {
         let attached = self.by_owner.get(&owner)?;
         let start = attached.place(needed_bytes(len))?;
@@ -155,7 +156,7 @@ impl AttachedBuffers {
         self.sent
     }
 
-    /// The oldest message in a buffer.
+    /// The request of the oldest message in a buffer.
     pub(crate) fn oldest(&self, owner: BufferOwner) -> Option<RequestId> {
         self.by_owner.get(&owner).and_then(AttachedBuffer::oldest).map(|segment| segment.request)
     }

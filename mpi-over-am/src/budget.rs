@@ -195,7 +195,7 @@ impl Budget {
         self.peers.get(task as usize).map_or(0, |peer| peer.received)
     }
 
-    /// Records a report from `task`. The number is not trusted: it is limited to what was sent.
+    /// Records a report from `task`. The number is not trusted: it is taken as at least that of the last report, and at most what was sent.
     pub(crate) fn reported(&mut self, task: u32, received: u64) {
         let Some(peer) = self.peers.get_mut(task as usize) else { return };
         peer.reported = received.clamp(peer.reported, peer.sent);

@@ -144,7 +144,7 @@ impl EarlyBuffers {
         }
     }
 
-    /// Takes a buffer back for reuse, unless the spare buffers have [`SPARE_BYTES_MAX`] bytes.
+    /// Takes a buffer back for reuse. Frees it instead if the spare buffers would then have more than [`SPARE_BYTES_MAX`] bytes.
     pub(crate) fn give_back(&mut self, buffer: Box<[u8]>) {
         let size = buffer.len();
         if self.spare_bytes + size <= SPARE_BYTES_MAX {

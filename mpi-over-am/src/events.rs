@@ -29,7 +29,7 @@ pub enum EventKind {
     MessageMatched,
     /// A long message was announced to its receiver.
     RendezvousBegun,
-    /// The data of a message that was announced, or sent in pieces, are stored.
+    /// The data of an announced message are stored.
     RendezvousEnded,
     /// A blocking collective begins.
     CollectiveBegun,
@@ -61,7 +61,7 @@ impl EventKind {
             Self::MessageMatched => ("message_matched", "A message met its receive", &MATCHED),
             Self::RendezvousBegun => ("rendezvous_begun", "A long message was announced", &SENT),
             Self::RendezvousEnded => {
-                ("rendezvous_ended", "The data of a message longer than a packet are stored", &ENDED)
+                ("rendezvous_ended", "The data of an announced message are stored", &ENDED)
             }
             Self::CollectiveBegun => ("collective_begun", "A blocking collective begins", &COLLECTIVE),
             Self::CollectiveEnded => ("collective_ended", "A blocking collective has ended", &COLLECTIVE),

@@ -37,7 +37,7 @@
 //!
 //! # What it promises
 //!
-//! - Messages of a pair on one communicator do not overtake each other, whatever their mode and length.
+//! - Messages from one task to another on one communicator do not overtake each other, whatever their mode and length.
 //! - Errors are values, and name the party at fault. When a call fails, its operation has ended.
 //! - Buffers are safe in safe code: a borrowed buffer is lent for a call, or for a scope that waits; an owned buffer is returned by a wait.
 //!   Forgetting a request is harmless. Memory without a lifetime ([`SendData`], [`RecvData`], a [`WindowMemory`] or [`LentMemory`] made
@@ -58,7 +58,7 @@ mod budget;
 mod buffer;
 pub mod collective;
 mod communicator;
-/// Public, since the compiler shares only what other crates can name; no part of the interface.
+/// Public because the compiler shares only what other crates can name. Not a part of the interface.
 #[cfg(debug_assertions)]
 #[doc(hidden)]
 pub mod compiled_once;

@@ -72,7 +72,7 @@ impl<L: LockPolicy> Properties<L> {
     /// Sets an attribute. If it has a value already, the delete callback runs for the old value.
     ///
     /// # Errors
-    /// The keyval was freed, or is for another kind of object; the error of the callback, after which the old value stays.
+    /// A keyval for another kind of object; the error of the callback, after which the old value stays.
     pub fn set_attribute(&self, keyval: &Keyval, value: u64) -> Result<()> {
         let older = self.attributes.with(|attributes| attributes.deletion(keyval));
         older.map_or(Ok(()), |older| older.run(self.handle.get()))?;

@@ -54,11 +54,11 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.send_in_mode(Mode::Ready, data, dest, tag)
     }
 
-    /// Sends in buffered mode (`MPI_Bsend`): copies the message into the buffer attached by
-    /// [`Environment::attach_buffer`](crate::Environment::attach_buffer), and returns independently of the receiver.
+    /// Sends in buffered mode (`MPI_Bsend`): copies the message into the attached buffer of this communicator, of its session, or of the
+    /// process ([`BufferOwner`]), and returns independently of the receiver.
     ///
     /// # Errors
-    /// No buffer is attached, or the buffer has too little free memory for the message and
+    /// No buffer is attached, or the buffer has no free piece for the message and its overhead, at most
     /// [`BSEND_OVERHEAD_BYTES`](crate::BSEND_OVERHEAD_BYTES); those of [`send`](Self::send).
     pub fn bsend<B: Buffer + ?Sized>(&self, data: &B, dest: impl Into<Option<u32>>, tag: i32) -> Result<()> {
         self.send_in_mode(Mode::Buffered, data, dest, tag)

@@ -96,7 +96,7 @@ impl<F: Fabric, L: LockPolicy> Session<F, L> {
     /// An inter-communicator of the tasks of two groups, which must all call this with the same `tag` (`MPI_Intercomm_create_from_groups`).
     ///
     /// # Errors
-    /// Groups that overlap; this task is not in the local group; the death of a task.
+    /// Groups that overlap; an empty remote group; this task is not in the local group; the death of a task.
     pub fn inter_from_groups(
         &self,
         local: &Group,

@@ -200,7 +200,7 @@ table! { Settings, foreign FOREIGN_NAMES;
         broadcast_piece_bytes: u64 = collectives.broadcast_piece_bytes, "AM_BROADCAST_PIECE_BYTES", 1..=1 << 40;
     "Largest MPI_Reduce, in bytes, that uses a tree. In longer ones each task reduces a part of the vector. Two tasks use the tree for any length if the operation commutes.",
         reduce_tree_bytes_max: u64 = collectives.reduce_tree_bytes_max, "AM_REDUCE_TREE_BYTES_MAX";
-    "Length, in bytes, of the part of a long vector that one of two tasks reduces at a time. If there are more tasks, it is 16 KiB at most.",
+    "Number of bytes of a long vector that each task of an MPI_Reduce or MPI_Allreduce reduces at a time; 16 KiB at most if there are more than two tasks.",
         reduce_piece_bytes: u64 = collectives.reduce_piece_bytes, "AM_REDUCE_PIECE_BYTES", 1..=1 << 40;
     "Largest MPI_Allreduce, in bytes, that uses recursive doubling or a tree. In longer ones each task reduces a part.",
         allreduce_doubling_bytes_max: u64 = collectives.allreduce_doubling_bytes_max, "AM_ALLREDUCE_DOUBLING_BYTES_MAX";

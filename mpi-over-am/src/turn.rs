@@ -85,7 +85,7 @@ impl<'a, F: Fabric, L: LockPolicy> Turn<'a, F, L> {
         has_run
     }
 
-    /// Waits until no thread runs an operator of a request that is about to be ended.
+    /// Waits until no thread runs an operator of `request`, which the caller is about to end.
     pub(crate) fn wait_for_operator(&mut self, request: RequestId) {
         while self.held.schedules.is_outside(request) {
             self.cell.outside(&mut self.held, std::thread::yield_now);

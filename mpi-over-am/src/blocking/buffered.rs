@@ -12,10 +12,10 @@ use crate::protocol::start_send;
 use crate::state::State;
 use crate::turn::Turn;
 
-/// Sends a message from the attached buffer. Completes independently of the receiver.
+/// Copies a message into the attached buffer, and sends it from there. Completes independently of the receiver.
 ///
 /// # Errors
-/// [`Error::NoBuffer`], [`Error::BufferExhausted`], an error of am-core.
+/// [`Error::NoBuffer`], [`Error::BufferExhausted`]; an error of am-core; an error while making progress.
 pub(crate) fn send_buffered<F: Fabric>(state: &mut State<F>, route: &Route, bytes: &[u8]) -> Result<()> {
     send_filled(state, route, bytes.len(), |buffer| {
         buffer.fill_from(bytes);

@@ -74,7 +74,7 @@ impl<'a, F: Fabric, L: LockPolicy> Direct<'a, F, L> {
         Ok((received / arriving.element_bytes()) as u64)
     }
 
-    /// Waits for one of the pending operations.
+    /// Waits for the pending operation at this index.
     fn wait_for(&mut self, at: usize) -> Result<()> {
         let (request, expected) = self.pending[at];
         let mut state = self.communicator.state()?;

@@ -261,9 +261,9 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         (0..self.size()).filter(move |&rank| rank != root)
     }
 
-    /// The state for a collective of `len` bytes per task, if it can take this fast path: the communicator [is plain](Self::is_plain), only
-    /// one thread makes calls, no schedule is under way that would have to continue while this collective waits, no tool observes the
-    /// collective, and nothing checks it.
+    /// The state for a collective of `len` bytes per task, if it can take this fast path: `len` is at most [`SHORT_BYTES_MAX`] and `limit`,
+    /// the communicator [is plain](Self::is_plain), only one thread makes calls, no schedule is under way that would have to continue while
+    /// this collective waits, no tool observes the collective, and nothing checks it.
     #[inline(always)]
     fn state_for_short(
         &self,

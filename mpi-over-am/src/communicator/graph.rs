@@ -16,7 +16,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// tasks must pass the same graph.
     ///
     /// # Errors
-    /// More ranks than tasks; an inter-communicator; those of [`Graph::new`].
+    /// A graph of more nodes than the communicator has tasks; an inter-communicator; those of [`Graph::new`].
     pub fn create_graph(&self, index: &[u32], edges: &[u32]) -> Result<Option<Self>> {
         self.start_graph(index, edges)?.wait_for_part()
     }

@@ -189,7 +189,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Gives an attribute a value (`MPI_Comm_set_attr`). If it has a value already, the delete callback runs for the old value.
     ///
     /// # Errors
-    /// The keyval was freed, or is for another kind of object; the error of the callback, after which the old value stays.
+    /// A keyval for another kind of object; the error of the callback, after which the old value stays.
     pub fn set_attribute(&self, keyval: &Keyval, value: u64) -> Result<()> {
         self.common.properties.set_attribute(keyval, value)
     }

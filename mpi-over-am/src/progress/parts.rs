@@ -230,7 +230,7 @@ pub(crate) fn abandon<F: Fabric>(state: &mut State<F>, request: RequestId) {
     state.handlers().requests.end(request, Some(Error::Cancelled));
 }
 
-/// Lets the halves of an exchange complete without a wait. Other operations are unchanged.
+/// Ends an exchange whose request is freed: its halves complete without a wait. Other operations are unchanged.
 pub(crate) fn release<F: Fabric>(state: &mut State<F>, request: RequestId) {
     let requests = &mut state.handlers().requests;
     let Some(Parts::Exchange(exchange)) = requests.parts_mut(request) else { return };

@@ -285,7 +285,7 @@ pub(crate) fn send_data_as<F: Fabric>(
 /// Like [`start_send_data`], but a send that is complete at once has no record: its request is [`RequestId::ENDED_SEND`].
 ///
 /// # Errors
-/// An error of am-core. No request exists then.
+/// [`Error::TooMany`](crate::Error::TooMany); an error of am-core. No request exists then.
 pub(crate) fn send_or_start<F: Fabric>(
     state: &mut State<F>,
     mode: Mode,

@@ -42,7 +42,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Starts to send the elements and to replace them by the received ones (`MPI_Isendrecv_replace`).
     ///
     /// # Errors
-    /// Those of [`isendrecv_data`](Self::isendrecv_data); [`Error::TooLarge`]: more bytes than memory can hold.
+    /// Those of [`isend_data`](Self::isend_data) and [`irecv_data`](Self::irecv_data); if the receive cannot be started, the message is
+    /// sent nevertheless. [`Error::TooLarge`]: more bytes than memory can hold.
     pub fn isendrecv_replace_data(
         &self,
         data: &RecvData,

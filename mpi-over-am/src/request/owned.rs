@@ -162,7 +162,7 @@ impl<T: Send + 'static, F: Fabric, L: LockPolicy> OwnedRequest<T, F, L> {
     /// Waits until all operations are complete (`MPI_Waitall`), and returns what each [`wait`](Self::wait) would, in order.
     ///
     /// # Errors
-    /// The first error of the operations, after all are complete.
+    /// The first error of the operations, after all are complete; an error while making progress.
     pub fn wait_all(
         requests: impl IntoIterator<Item = Self>,
     ) -> std::result::Result<Vec<(Vec<T>, Status)>, Returned<T>> {

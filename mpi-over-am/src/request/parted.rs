@@ -114,7 +114,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// A partitioned send of the elements of `data`, in `partitions` parts of the same length (`MPI_Psend_init`).
     ///
     /// # Errors
-    /// Those of [`Communicator::psend_init`].
+    /// [`Error::Count`]: the parts would not have the same length; those of [`psend_init_data`](Self::psend_init_data).
     pub fn psend_init<T: NoUninit + Send>(
         &self,
         data: Vec<T>,
@@ -134,7 +134,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// have divided them differently.
     ///
     /// # Errors
-    /// Those of [`Communicator::precv_init`].
+    /// [`Error::Count`]: the parts would not have the same length; those of [`precv_init_data`](Self::precv_init_data).
     pub fn precv_init<T: AnyBitPattern + Send + Sync>(
         &self,
         buffer: Vec<T>,

@@ -311,7 +311,7 @@ impl<'scope, F: Fabric, L: LockPolicy> Scope<'scope, '_, F, L> {
     /// Waits until all operations are complete (`MPI_Waitall`); returns their statuses in the order of the requests.
     ///
     /// # Errors
-    /// The first error of the operations, after all are complete.
+    /// The first error of the operations, after all are complete; an error while making progress.
     pub fn wait_all(&self, requests: impl IntoIterator<Item = Request<'scope>>) -> Result<Vec<Status>> {
         let mut first_error = None;
         let mut statuses = Vec::new();

@@ -237,6 +237,7 @@ impl Requests {
     }
 
     /// Delivers a message that has arrived whole to the earliest receive that it matches. That receive is then complete; returns its slot.
+    /// `None`: no posted receive matches.
     #[inline(always)]
     pub(crate) fn deliver(&mut self, envelope: &Envelope, here: Arrived<'_>) -> Option<u32> {
         let (slot, record) = self.posted.take_match(&mut self.records, envelope)?;

@@ -65,7 +65,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// displacement.
     ///
     /// # Errors
-    /// The window is not dynamic; the memory has 0 bytes; too many pieces are attached.
+    /// The window is not dynamic; the memory has 0 bytes, or overlaps an attached piece; too many pieces are attached.
     pub fn attach(&self, memory: impl Into<WindowMemory>) -> Result<u64> {
         const CALL: &str = "Window::attach";
         self.check_dynamic(CALL)?;

@@ -79,7 +79,7 @@ pub(super) struct Epochs {
 /// The state of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Held {
-    /// A thread waits for the lock.
+    /// A thread waits for the lock, or is releasing it.
     Awaited,
     /// The lock is not taken, because the program has promised that it is not needed.
     Promised,

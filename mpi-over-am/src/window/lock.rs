@@ -287,7 +287,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     }
 }
 
-/// Access to the words of a lock. A step that waits for the target gives up this task's turn meanwhile.
+/// Access to the words of a lock. While a step waits for the target, other threads have their turns.
 struct InTurns<'a, F: Fabric, L: LockPolicy> {
     window: &'a Window<F, L>,
     /// Whether a step has waited for the target.

@@ -89,7 +89,7 @@ pub struct Window<F: Fabric = JobFabric, L: LockPolicy = OneThread> {
     properties: Properties<L>,
 }
 
-/// This task's record of another task's part of the window.
+/// This task's record of a task's part of the window.
 #[derive(Clone, Copy, Debug)]
 struct Peer {
     data: RemoteAddress,
@@ -415,8 +415,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         })
     }
 
-    /// Frees the window (`MPI_Win_free`). Collective: waits until all tasks have called `free`, and returns the memory. The delete
-    /// callbacks of the window's attributes run first.
+    /// Frees the window (`MPI_Win_free`). Collective: waits until all tasks have called `free`, and returns the memory of this task's part
+    /// (`None` for a dynamic window, and for memory that all tasks share). The delete callbacks of the window's attributes run first.
     ///
     /// # Errors
     /// An epoch is open; the death of a task; the error of a callback.
@@ -525,7 +525,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// Sets the value of an attribute (`MPI_Win_set_attr`). If there is an old value, its delete callback runs first.
     ///
     /// # Errors
-    /// A keyval that was freed, or is for another kind of object; the error of the callback, after which nothing has changed.
+    /// A keyval for another kind of object; the error of the callback, after which the old value stays.
     pub fn set_attribute(&self, keyval: &Keyval, value: u64) -> Result<()> {
         self.properties.set_attribute(keyval, value)
     }

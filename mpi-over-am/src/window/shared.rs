@@ -32,7 +32,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// A window with `count` new zeroed elements of this task. Tasks may have different numbers of elements. Collective.
     ///
     /// # Errors
-    /// A type of size 0; an inter-communicator; the job's memory is used up; the death of a task.
+    /// A type of size 0, or of another size than at another task; an inter-communicator; the job's memory is used up; the death of a task.
     pub fn allocate_shared_window<T: Datum>(
         &self,
         count: usize,
