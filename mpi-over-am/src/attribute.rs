@@ -27,7 +27,7 @@ pub enum ObjectKind {
 pub type CopyFunction = dyn Fn(u64, &Keyval, u64) -> Result<Option<u64>> + Send + Sync;
 
 /// Called when an attribute is deleted or its object freed, with the object's number, the keyval and the value. An error stops the
-/// deletion.
+/// deletion, unless the object is freed.
 pub type DeleteFunction = dyn Fn(u64, &Keyval, u64) -> Result<()> + Send + Sync;
 
 /// A key for attributes (`MPI_Comm_create_keyval` and the like). Clones are the same key.

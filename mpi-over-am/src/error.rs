@@ -360,7 +360,7 @@ pub enum Error {
         /// Why the memory cannot be allocated.
         why: String,
     },
-    /// Elements outside a window, or outside the memory attached to it.
+    /// Elements that are not inside a task's part of a window.
     #[error("{len} bytes at {offset} are not in the window of rank {rank}, which has {size} bytes")]
     OutsideWindow {
         /// The rank that owns the part of the window.
@@ -372,7 +372,7 @@ pub enum Error {
         /// Bytes of the window.
         size: u64,
     },
-    /// An address in a dynamic window that is not in attached memory.
+    /// Bytes of a dynamic window that are not all in attached memory.
     #[error(
         "{len} bytes at address {address:#x} are not attached to the window of rank {rank}, which has {pieces} pieces attached: \
          attach all of them, in one piece or in several that touch each other"

@@ -38,7 +38,7 @@
 //! # What it promises
 //!
 //! - Messages from one task to another on one communicator do not overtake each other, whatever their mode and length.
-//! - Errors are values, and name the party at fault. When a call fails, its operation has ended.
+//! - Errors are values, and name the party at fault. When a blocking call fails, its operation has ended.
 //! - Buffers are safe in safe code: a borrowed buffer is lent for a call, or for a scope that waits; an owned buffer is returned by a wait.
 //!   Forgetting a request is harmless. Memory without a lifetime ([`SendData`], [`RecvData`], a [`WindowMemory`] or [`LentMemory`] made
 //!   from a pointer) takes an `unsafe` promise when it is made. Numbers, and types made of numbers, can be sent and received ([`Buffer`],

@@ -97,7 +97,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok((values, status))
     }
 
-    /// Receives a message of one value.
+    /// Receives a message of one value. From [`PROC_NULL`], returns the default value.
     ///
     /// # Errors
     /// Those of [`recv`](Self::recv); [`Error::Count`]: the message is shorter than a value.

@@ -2,8 +2,8 @@
 
 use crate::status::Status;
 
-/// Names an operation. Valid in the environment that returned it, until a wait has ended the operation; that of a persistent operation,
-/// until it is freed.
+/// Names an operation. Valid in the environment that returned it, until a wait or a test has ended the operation; for a persistent
+/// operation, until the request is freed.
 ///
 /// ```text
 /// bits  0..24   slot

@@ -218,7 +218,8 @@ fn mark(line: &impl Word, step: u64, fence: impl FnOnce(Ordering)) {
     fence(Ordering::SeqCst);
 }
 
-/// Whether a task has entered a step. If so, its data of this step can be read, and it has read all that it needs of the step before.
+/// Whether a task has entered a step. If so, the task's data of this step can be read, and the task has read all that it needs of the step
+/// before.
 #[inline(always)]
 fn has_entered(line: &impl Word, step: u64) -> bool {
     // Acquire: pairs with the Release store in `mark`.

@@ -79,7 +79,7 @@ fn same_count(call: &'static str, given: u64, expected: u64) -> Result<()> {
     Err(Error::Count { call, given, expected })
 }
 
-/// The tasks of a neighbourhood from which a task receives, and to which it sends. `None` is [`PROC_NULL`](crate::PROC_NULL).
+/// The tasks of a neighbourhood from which a task receives, and to which it sends. `None` is [`PROC_NULL`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Neighbours {
     /// The ranks from which messages come.

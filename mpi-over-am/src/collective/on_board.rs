@@ -1,4 +1,4 @@
-//! Blocking collectives on the communicator's [board](crate::board): each task writes its data, waits until all tasks have arrived, and
+//! Blocking collectives on the communicator's [board]: each task writes its data, waits until all tasks have arrived, and
 //! reads the result.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

@@ -12,10 +12,10 @@ use super::{Plan, partners, receive_all};
 use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
 
-/// After a task has sent the chunks of a piece, it sends those of this number of further pieces before it combines its own chunk of the
-/// first one; and as many pieces later it receives the results. The number is so small that there are always credits for the chunks under
-/// way. Used for more than two tasks if all get the result. If one task gets the result, the number is 0: each other task combines all its
-/// chunks in the same memory, so it must send a chunk before it combines the next one.
+/// Number of steps from sending the chunks of a piece to combining this task's own chunk of the piece, and again from that to receiving the
+/// piece's results. In each step, a task sends the chunks of one piece. The number is so small that there are always credits for the chunks
+/// under way. Used for more than two tasks if all get the result. If one task gets the result, the number is 0: each other task combines
+/// all its chunks in the same memory, so it must send a chunk before it combines the next one.
 const PIECES_AHEAD: u64 = 4;
 /// The same for two tasks, whose chunks are longer.
 const PIECES_AHEAD_OF_TWO: u64 = 1;

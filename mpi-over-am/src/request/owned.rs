@@ -180,7 +180,7 @@ impl<T: Send + 'static, F: Fabric, L: LockPolicy> OwnedRequest<T, F, L> {
         wait_any_over(&mut first.turn()?, requests.iter().map(|request| request.id)).map(Some)
     }
 
-    /// Cancels an operation that has not been matched (`MPI_Cancel`): the wait then returns [`Error::Cancelled`](crate::Error::Cancelled).
+    /// Cancels an operation that has not been matched (`MPI_Cancel`): the wait then returns [`Error::Cancelled`].
     /// Returns whether the operation is known to be cancelled; for a send, only the wait may be able to tell. See [`Communicator::cancel`].
     ///
     /// # Errors

@@ -125,7 +125,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// ```
     ///
     /// # Errors
-    /// The error of `body`; otherwise the first error of the remaining operations.
+    /// The error of `body`; otherwise the first error of the remaining operations, or an error while making progress.
     pub fn scope<'env, R>(
         &'env self,
         body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env, F, L>) -> Result<R>,

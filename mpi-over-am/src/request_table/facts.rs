@@ -34,7 +34,8 @@ impl Requests {
         }
     }
 
-    /// Removes a request whose operation was not started.
+    /// Removes a request whose result nobody needs, such as one whose operation could not be started. A persistent request becomes
+    /// inactive.
     pub(crate) fn forget(&mut self, id: RequestId) {
         self.remove(id);
     }

@@ -265,7 +265,7 @@ impl Requests {
         self.delivered(id, here.len() as u64, placed);
     }
 
-    /// Stores bytes of the message of a receive, from `offset` on, as many as fit; returns their number.
+    /// Stores bytes of a receive's message, which begin at `offset` in the message, as many as fit; returns their number.
     pub(crate) fn store(
         &self,
         id: RequestId,
