@@ -164,7 +164,7 @@ impl Attributes {
         Ok(self.values.iter().find(|(known, _)| known == keyval).map(|&(_, value)| value))
     }
 
-    /// Sets the value of a key. If the key has a value, the caller must already have run its [`deletion`](Self::deletion).
+    /// Sets the value of a key. If the key has a value, the caller must first run the [`deletion`](Self::deletion) of that value.
     ///
     /// # Errors
     /// A key for another kind of object.

@@ -267,7 +267,7 @@ impl Step {
         Self { number: self.number - 1, ..self }
     }
 
-    /// Writes this task's data, and arrives.
+    /// Writes this task's data, and arrives at the step. Does neither if the previous step has not ended.
     ///
     /// # Errors
     /// Rank 0 has failed.

@@ -373,7 +373,7 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
         flushed.and(left).and(deleted)
     }
 
-    /// Ends MPI in this task without waiting for the other tasks, which may still have sessions.
+    /// Ends MPI in this task. Does not wait for the other tasks to end MPI, because they may still have sessions.
     ///
     /// # Errors
     /// An error while making progress.

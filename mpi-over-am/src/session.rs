@@ -77,8 +77,8 @@ impl<F: Fabric, L: LockPolicy> Session<F, L> {
         self.properties.error_handler.set(handler);
     }
 
-    /// A communicator of the tasks of `group`, which must all call this with the same `tag` (`MPI_Comm_create_from_group`). `None` if this
-    /// task is not in the group.
+    /// A communicator of the tasks of `group` (`MPI_Comm_create_from_group`). All these tasks must call this with the same `tag`. `None` if
+    /// this task is not in the group.
     ///
     /// # Errors
     /// The death of a task.
@@ -93,7 +93,8 @@ impl<F: Fabric, L: LockPolicy> Session<F, L> {
         started.map_or(Ok(None), PendingCommunicator::wait_for_part)
     }
 
-    /// An inter-communicator of the tasks of two groups, which must all call this with the same `tag` (`MPI_Intercomm_create_from_groups`).
+    /// An inter-communicator of the tasks of two groups (`MPI_Intercomm_create_from_groups`). All these tasks must call this with the same
+    /// `tag`.
     ///
     /// # Errors
     /// Groups that overlap; an empty remote group; this task is not in the local group; the death of a task.

@@ -212,8 +212,8 @@ impl<M> EarlyArrivalQueue<M> {
     }
 
     /// Moves the two oldest messages of the short queue into the long one, whose messages are all older. From then on each push does this,
-    /// until only the newest message is in the short queue, which each search compares. So a message that is taken before the next one
-    /// arrives enters no table.
+    /// until only the newest message is in the short queue. Each search compares this message. So a message that is taken before the next
+    /// one arrives enters no table.
     #[inline(never)]
     fn index_two(&mut self) {
         self.short_max = 1;

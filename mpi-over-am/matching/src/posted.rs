@@ -44,8 +44,8 @@ pub trait PostedSlot {
 
 /// Receives in the order of posting. The caller stores their slots, which must always be in the same slice; a slot is named by its index
 /// there. The first receive matches without a search. Beyond `SHORT_ENTRIES_MAX` receives, each post also moves the two oldest receives
-/// without a table into the table of their shape, until only the newest has none. So every step is short, no search compares more than that
-/// number of receives, and a receive whose message arrives before the next post enters no table.
+/// without a table into the table of their shape, until only the newest has none. So every step is short, no search compares more than
+/// `SHORT_ENTRIES_MAX` receives, and a receive whose message arrives before the next post enters no table.
 #[derive(Clone, Debug)]
 pub struct PostedList {
     order: List,

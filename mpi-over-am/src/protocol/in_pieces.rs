@@ -51,10 +51,10 @@ pub(super) fn send_soon<F: Fabric>(state: &mut State<F>, route: Route, bytes: &[
     Ok(false)
 }
 
-/// Sends a message of more than [`UNSPLIT_BYTES_MAX`] bytes, which one packet holds, as two packets if that is faster; returns whether the
-/// message was sent. Two packets are faster if the tasks share a cache and the receiver waits for the message, as it probably does if it
-/// has answered the last message. In a stream of messages, the receiver copies one message while the sender copies the next, and more
-/// packets only take more time.
+/// Sends a message as two packets if that is faster, although one packet can hold it; returns whether the message was sent. The message
+/// must have more than [`UNSPLIT_BYTES_MAX`] bytes. Two packets are faster if the tasks share a cache and the receiver waits for the
+/// message, as it probably does if it has answered the last message. In a stream of messages, the receiver copies one message while the
+/// sender copies the next, and more packets only take more time.
 #[inline(never)]
 pub(super) fn try_send_split<F: Fabric>(state: &mut State<F>, route: Route, bytes: &[u8]) -> bool {
     let budget = &mut state.handlers().budget;

@@ -56,8 +56,8 @@ pub(crate) trait Load {
         options: AmOptions,
     ) -> Result<Outcome>;
 
-    /// Sends the message if it can be sent at once, as one packet that the receiver acknowledges when it is matched; the send's request is
-    /// then under way. `Retry`: nothing was sent.
+    /// Sends the message as one packet, if that is possible at once; the send's request is then under way until the receiver acknowledges
+    /// the match. `Retry`: nothing was sent.
     ///
     /// # Errors
     /// Those of [`send`](Self::send).

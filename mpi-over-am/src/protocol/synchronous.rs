@@ -59,9 +59,9 @@ pub(super) fn try_send<F: Fabric>(state: &mut State<F>, route: &Route, load: Hel
     Ok(Outcome::Posted)
 }
 
-/// Tells the sender of an early message that its receive has started; `request` is the name in the message. Returns true if the
-/// acknowledgement was sent, or never will be. If it is still to be sent, returns false, and am-core reports its end under the number that
-/// [`early_message::part_of_number`] decodes.
+/// Tells the sender of an early message that a receive has taken the message; `request` is the name in the message. Returns true if the
+/// acknowledgement was sent, or never will be. If the acknowledgement is still to be sent, returns false, and am-core reports its end under
+/// the number that [`early_message::part_of_number`] decodes.
 #[cold]
 #[inline(never)]
 pub(super) fn acknowledge<F: Fabric>(

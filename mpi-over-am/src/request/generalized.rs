@@ -22,7 +22,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(request)
     }
 
-    /// Completes an operation that the program carries out (`MPI_Grequest_complete`). A wait for it returns `status`.
+    /// Completes an operation that the program carries out (`MPI_Grequest_complete`). A wait for `request` returns `status`.
     ///
     /// # Errors
     /// The request does not exist, is not a generalized one, or is complete already.

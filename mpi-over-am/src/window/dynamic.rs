@@ -1,7 +1,7 @@
 //! Dynamic windows (MPI 5.0 section 12.2.4): each task keeps a directory of its attached memory, which the other tasks read.
 //!
-//! The directory has a version number, odd while it changes. A task that uses the window reads the target's version, and reads the
-//! directory again if the version is new.
+//! The directory has a version number, which is odd while the directory changes. A task that uses the window reads the target's version,
+//! and reads the directory again if the version is new.
 
 use std::sync::atomic::{Ordering, fence};
 
