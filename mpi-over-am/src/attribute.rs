@@ -224,7 +224,7 @@ pub enum PredefinedAttribute {
     LastUsedCode,
     /// Number of tasks in the job (`MPI_UNIVERSE_SIZE`).
     UniverseSize,
-    /// Number of the job's program that this task runs: always 0 (`MPI_APPNUM`).
+    /// Index of this task's program among the programs of the job: always 0 (`MPI_APPNUM`).
     AppNum,
 }
 

@@ -48,7 +48,7 @@ pub struct Communicator<F: Fabric = JobFabric, L: LockPolicy = OneThread> {
     context_id: u32,
     rank: u32,
     size: u32,
-    /// Each rank below this is also the number of its task. In the world, all ranks are.
+    /// Each rank below this is also the number of its task. In the world, this holds for all ranks.
     direct: u32,
     /// The envelope of the communicator's point-to-point messages, without their tags.
     origin: Envelope,

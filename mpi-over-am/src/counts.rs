@@ -16,7 +16,7 @@ pub struct Counts {
     pub early_messages: u64,
     /// Non-blocking operations that are not complete.
     pub operations_under_way: u64,
-    /// Announced messages received, and others that waited for a destination.
+    /// Announced messages received, and other messages that waited for a destination.
     pub long_messages_received: u64,
     /// Bytes of those messages.
     pub long_bytes_received: u64,

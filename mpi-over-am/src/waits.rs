@@ -7,7 +7,7 @@ use crate::context_id::{self, Peers, Space};
 use crate::early_message::EarlyMessage;
 use crate::matching::{Envelope, Pattern};
 
-/// Maximum number of receives that are listed, also of sends and of early messages.
+/// Maximum number of receives that are listed; also that of sends, and that of early messages.
 const TOLD_MAX: usize = 16;
 
 /// Adds the receives that wait for their message, the sends that wait for an acknowledgement (`sends` yields the receivers), and the

@@ -212,7 +212,8 @@ impl Lines {
 /// Marks a step, after this task has written its data.
 #[inline(always)]
 fn mark(line: &impl Word, step: u64, fence: impl FnOnce(Ordering)) {
-    // Release: pairs with the Acquire in `has_entered`. This task's data of this step, and its reads of earlier steps, come before.
+    // Release: pairs with the Acquire in `has_entered`. This task's data of this step, and its reads of earlier steps, come before this
+    // store.
     line.store(step, Ordering::Release);
     // SeqCst: pairs with the fence in `sleep`. Either `take_sleepers`, which follows, finds the sleeper, or the sleeper finds the mark.
     fence(Ordering::SeqCst);

@@ -132,8 +132,8 @@ impl Arriving {
         self.element_bytes
     }
 
-    /// Combines the elements in a packet with those of `operand` from byte `offset` on. If the packet has more elements than that, none is
-    /// combined.
+    /// Combines the elements in a packet with those of `operand` from byte `offset` on. If the packet has more elements than `operand` has
+    /// from there on, none is combined.
     pub(crate) fn combine(&self, packet: Arrived<'_>, offset: usize, operand: Operand) {
         // SAFETY: the bytes are not used after this function returns, which is before the packet's lifetime ends.
         let arrived = unsafe { packet.to_raw() };

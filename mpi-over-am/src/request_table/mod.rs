@@ -256,8 +256,8 @@ impl Requests {
         Some(slot)
     }
 
-    /// Like [`deliver`](Self::deliver), to a receive with a layout, with a buffer shorter than the message, or whose end has to be counted
-    /// or frees the record.
+    /// Like [`deliver`](Self::deliver), for a receive that has a layout or a buffer shorter than the message, or whose end is counted or
+    /// frees the record.
     #[cold]
     #[inline(never)]
     fn deliver_unusual(&mut self, id: RequestId, buffer: ReceiveBuffer, here: Arrived<'_>) {
