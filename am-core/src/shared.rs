@@ -7,6 +7,7 @@
 //! runs handlers when messages arrive, while the program computes. Each message then costs a wake-up of that thread, unless a polling
 //! thread handles it first.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -44,8 +45,8 @@ struct Inner<F: Fabric, H: HandlerSet> {
     waker: Waker,
     interrupts: Mutex<Option<JoinHandle<()>>>,
     has_interrupts: AtomicBool,
-    /// Errors of the progress thread. A call that waits returns one of them, if there are any.
-    met: Mutex<Vec<Error>>,
+    /// Errors of the progress thread. A call that waits returns the oldest, if there is one.
+    met: Mutex<VecDeque<Error>>,
 }
 
 impl<F: Fabric, H: HandlerSet> Clone for SharedContext<F, H> {
@@ -74,7 +75,7 @@ impl<F: Fabric, H: HandlerSet> SharedContext<F, H> {
                 waker,
                 interrupts: Mutex::new(None),
                 has_interrupts: AtomicBool::new(false),
-                met: Mutex::new(Vec::new()),
+                met: Mutex::new(VecDeque::new()),
             }),
         }
     }
@@ -97,7 +98,7 @@ impl<F: Fabric, H: HandlerSet> SharedContext<F, H> {
         in_handler::check("wait_for")?;
         let mut polls = 0;
         loop {
-            if let Some(error) = lock(&self.inner.met).pop() {
+            if let Some(error) = lock(&self.inner.met).pop_front() {
                 return Err(error);
             }
             let mut context = self.inner.enter();
@@ -123,7 +124,7 @@ impl<F: Fabric, H: HandlerSet> SharedContext<F, H> {
     /// Those of [`wait_for`](Self::wait_for).
     pub fn msgpoll(&self, idle_polls_max: u32) -> Result<PollReason> {
         in_handler::check("msgpoll")?;
-        if let Some(error) = lock(&self.inner.met).pop() {
+        if let Some(error) = lock(&self.inner.met).pop_front() {
             return Err(error);
         }
         let Some(mut context) = self.inner.context.try_enter() else { return Ok(PollReason::OtherThread) };
@@ -295,7 +296,7 @@ impl<F: Fabric, H: HandlerSet> Inner<F, H> {
                 Ok(true) => self.context.tell_sleepers(),
                 Ok(false) => break,
                 Err(error) => {
-                    lock(&self.met).push(error);
+                    lock(&self.met).push_back(error);
                     self.context.tell_sleepers();
                     break;
                 }

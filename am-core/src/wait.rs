@@ -434,11 +434,13 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     }
 
     fn stash(&mut self, error: Error) {
-        // If there are too many errors, a new one is dropped; but a handler's panic displaces the last one.
-        if self.stashed.len() < STASHED_MAX || error.is_panic() {
-            self.stashed.truncate(STASHED_MAX - 1);
-            self.stashed.push_back(error);
-        }
         self.engine.attention = true;
+        if self.stashed.len() == STASHED_MAX {
+            // Too many errors: the new one is dropped, except that a handler's panic displaces the newest error of another kind.
+            let newest = self.stashed.iter().rposition(|kept| !kept.is_panic());
+            let Some(at) = newest.filter(|_| error.is_panic()) else { return };
+            self.stashed.remove(at);
+        }
+        self.stashed.push_back(error);
     }
 }

@@ -37,7 +37,8 @@ impl PutOptions {
 /// [`Pieces`](crate::vector::Pieces), or a buffer with a layout of its own (`LAPI_Putv`). The bytes of the pieces fill the blocks in order.
 ///
 /// # Errors
-/// When it is begun: a range that is not exposed for writing, a dead target, sides of different length.
+/// When it is begun: a range that is not exposed for writing, a dead target, sides of different length. A put to a layout that is refused
+/// may have written some of the blocks.
 #[derive(Clone, Copy, Debug)]
 pub struct Put<T = RemoteAddress> {
     /// Where the bytes go: an address, or an address and a layout of the memory from there on.

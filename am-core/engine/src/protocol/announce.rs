@@ -357,7 +357,10 @@ impl<U: UserCode> Engine<U> {
         let len = bytes.len() as u64;
         let inside = offset.checked_add(len).is_some_and(|end| end <= capacity);
         if len == 0 || !inside || !received.insert(offset, len) {
-            return Err(malformed(packet.from, "a piece that is empty, out of bounds or repeated"));
+            return Err(malformed(
+                packet.from,
+                "a piece that is empty, out of bounds, repeated, or too far out of order",
+            ));
         }
         let whole = received.covered() == capacity;
         incoming.tail.reserved |= packet.class == Class::Request;

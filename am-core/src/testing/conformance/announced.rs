@@ -4,7 +4,6 @@ use super::Check;
 use super::common::{Shared, everyone, new_counter, pattern, register, until};
 use crate::buffer::JobBuffer;
 use crate::context::Context;
-use crate::error::Outcome;
 use crate::fabric::Fabric;
 use crate::handler::{Answer, Completion};
 use crate::{AmOptions, Amsend};
@@ -76,5 +75,4 @@ fn with_counters<F: Fabric>(context: &mut Context<F>) {
     context.gfence().expect("gfence");
     context.remove_counter(origin);
     context.remove_counter(target);
-    let _ = Outcome::Done;
 }

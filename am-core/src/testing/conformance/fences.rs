@@ -40,6 +40,7 @@ fn orders_puts<F: Fabric>(context: &mut Context<F>) {
         assert!(bytes == pattern(source + round as u32, len), "round {round}");
         let mut back = vec![0; len];
         context.get(to, &mut back, GetOptions::default()).expect("get");
+        assert!(back == pattern(context.task().0 + round as u32, len), "round {round}");
         context.gfence().expect("gfence");
     }
     drop(context.unexpose(own).expect("unexpose"));

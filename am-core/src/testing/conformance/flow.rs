@@ -84,8 +84,9 @@ fn unanswered<F: Fabric>(context: &mut Context<F>) {
     let handler = register(context, move |_| Answer::consumed(Completion::Bump(arrived)));
     let count = 4 * context.limits().requests_max.min(500) + 10;
     for _ in 0..count {
-        // A one-way message, which the target does not answer.
-        context.amsend(next(context), handler, &[], &[], AmOptions::default()).expect("amsend");
+        // The target may answer the message, and does not.
+        let options = AmOptions { answerable: true, ..AmOptions::default() };
+        context.amsend(next(context), handler, &[], &[], options).expect("amsend");
     }
     context.wait_counter(arrived, u64::from(count)).expect("the counter reaches its value");
     context.gfence().expect("gfence");
