@@ -62,7 +62,7 @@ pub use log::log_as_asked;
 pub use news::{News, OwnNews};
 pub use owner::{JobOwner, JobPlan, Record};
 pub use record::{IN_CALLS, Recorded, RecordedEvent, RecordedTally, Recorder, SLEEP};
-pub use variables::{Variables, misspelt};
+pub use variables::{Variables, is_named_like_a_setting, misspelt};
 pub use wait::{NOTED_AFTER, NotedWait, UnderWay, WaitFacts};
 
 /// The environment variable that makes a process a task: `<job file>:<task>:<launcher>:<job id>`.

@@ -13,13 +13,19 @@ const WRITTEN_BY_THE_LAUNCHER: [&str; 5] = ["AM_JOB", "AM_TASK", "AM_NUM_TASKS",
 /// The longest value of a setting, in bytes. A longer value belongs to a variable that is no setting: a path, for example.
 const VALUE_BYTES_MAX: usize = 64;
 
+/// Whether a variable has a prefix of setting names.
+#[must_use]
+pub fn is_named_like_a_setting(name: &str) -> bool {
+    PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
 impl Variables {
     /// Picks from an environment the variables that the tables of layers above may know.
     pub fn of_other_tables(environment: impl Iterator<Item = (String, String)>) -> Self {
         let is_theirs = |(name, value): &(String, String)| {
             let is_line = value.len() <= VALUE_BYTES_MAX && !value.contains('\n');
             let is_ours = Settings::knows(name) || WRITTEN_BY_THE_LAUNCHER.contains(&name.as_str());
-            is_line && !is_ours && PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+            is_line && !is_ours && is_named_like_a_setting(name)
         };
         Self(environment.filter(is_theirs).map(|(name, value)| format!("{name}={value}\n")).collect())
     }

@@ -17,7 +17,7 @@ use super::hosts::{self, Host};
 use super::output::OutputFormat;
 use super::uplink::{self, Down, Frame, Part, Up};
 use super::{LaunchError, program};
-use am_via_job::{Cause, Failure, News, Record, Recorded};
+use am_via_job::{Cause, Failure, News, Record, Recorded, is_named_like_a_setting};
 use am_via_os::clock;
 use am_via_os::signal::{self, SignalFd};
 
@@ -89,8 +89,10 @@ pub struct Outcome {
 /// Variables that are passed to all hosts: those of settings, of the network, of OpenMP and Rust, and search paths of programs
 /// and libraries.
 fn is_for_all_hosts(name: &str) -> bool {
-    const BEGINNINGS: [&str; 7] = ["AM_", "MPI_", "LAM_MPI_", "FI_", "OMP_", "RUST_", "LD_LIBRARY_"];
-    name == "PATH" || BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
+    const BEGINNINGS: [&str; 4] = ["FI_", "OMP_", "RUST_", "LD_LIBRARY_"];
+    name == "PATH"
+        || is_named_like_a_setting(name)
+        || BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
 }
 
 /// An event from an agent's reader.
@@ -478,5 +480,22 @@ fn code_of(cause: Cause) -> u8 {
         Cause::Exited(code) => u8::try_from(code & 0xff).unwrap_or(1).max(1),
         Cause::Signalled(number) => u8::try_from(128 + number).unwrap_or(255),
         _ => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_for_all_hosts;
+
+    #[test]
+    fn settings_of_every_name_reach_all_hosts() {
+        for name in
+            ["AM_SPIN_POLLS_MAX", "MPI_EAGER_LIMIT", "MP_EAGER_LIMIT", "LAM_MPI_X", "FI_PROVIDER", "PATH"]
+        {
+            assert!(is_for_all_hosts(name), "{name}");
+        }
+        for name in ["HOME", "SSH_AUTH_SOCK", "MPIR_X", "XPATH"] {
+            assert!(!is_for_all_hosts(name), "{name}");
+        }
     }
 }

@@ -21,7 +21,7 @@ pub(crate) struct Objects {
 /// Closes an object of the library.
 pub(crate) fn close(fid: NonNull<Fid>) {
     // SAFETY: every object begins with its `fid` (`sys`), was made by the library, and is closed once: `Objects` and `Endpoint::lent`
-    // forget what they close.
+    // forget what they close, and `Reads::register` returns no object that it closes.
     let code = unsafe { ((*(*fid.as_ptr()).ops).close)(fid.as_ptr()) };
     if code != 0 {
         tracing::debug!(code, "an object of libfabric was not closed");

@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 
 use crate::buffers::Buffers;
 use crate::library::Library;
-use crate::objects::{Objects, PeerAddress, bind_memory, descriptor, register};
+use crate::objects::{Objects, PeerAddress, bind_memory, close, descriptor, register};
 use crate::sys::{Domain, Ep, FI_MR_ENDPOINT, FI_READ, Mr};
 use crate::{OfiError, READ_BYTES_MAX};
 
@@ -113,7 +113,7 @@ impl Reads {
     ) -> Result<NonNull<Mr>, OfiError> {
         let mr = register(self.library, self.domain, (at, len), access, self.keys.take())?;
         if self.mr_mode & FI_MR_ENDPOINT != 0 {
-            bind_memory(self.library, mr, self.ep)?;
+            bind_memory(self.library, mr, self.ep).inspect_err(|_| close(mr.cast()))?;
         }
         Ok(mr)
     }
