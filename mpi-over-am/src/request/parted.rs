@@ -244,7 +244,7 @@ impl<T: NoUninit + Send, F: Fabric, L: LockPolicy> PartitionedSend<T, F, L> {
 }
 
 impl<T: NoUninit, F: Fabric, L: LockPolicy> OwnPart<'_, T, F, L> {
-    /// Marks the part as ready: it is sent (`MPI_Pready`).
+    /// Marks the part as ready: the part is sent (`MPI_Pready`).
     ///
     /// # Errors
     /// [`Error::Partition`]: no round was started; those of a send. After an error, the part can be taken again.

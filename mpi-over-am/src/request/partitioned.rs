@@ -1,4 +1,4 @@
-//! Partitioned communication (MPI 5.0 chapter 4): a message whose parts are marked ready one by one, and arrive one by one.
+//! Partitioned communication (MPI 5.0 chapter 4): a message whose partitions are marked ready one by one, and arrive one by one.
 //!
 //! Each partition of the sender is a separate message, so that it is in flight while the program still fills others. When a partitioned
 //! send is initialised, it sends a description of the partitions, with the program's tag: their number, their length and their tags. All
@@ -23,8 +23,8 @@ use crate::state::State;
 use crate::status::Status;
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// A send of `partitions` parts of `count` elements each (`MPI_Psend_init`). `data` covers all parts. [Start](Self::start) it for each
-    /// round; a round is over when all parts have been marked by [`pready`](Self::pready) and sent.
+    /// A partitioned send (`MPI_Psend_init`). `data` covers all partitions, which have `count` elements each. [Start](Self::start) it for
+    /// each round; a round is over when all partitions have been marked by [`pready`](Self::pready) and sent.
     ///
     /// # Errors
     /// Those of the typed sends; [`Error::Count`]: `data` has another number of elements.
@@ -64,8 +64,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(request)
     }
 
-    /// A receive of `partitions` parts of `count` elements each (`MPI_Precv_init`). `data` covers all parts, and must have as many bytes as
-    /// the sender's data. The sender may divide its data into other parts.
+    /// A partitioned receive (`MPI_Precv_init`). `data` covers all partitions, which have `count` elements each, and must have as many
+    /// bytes as the sender's data. The sender may divide its data differently.
     ///
     /// # Errors
     /// Those of the typed receives; [`Error::Count`]: `data` has another number of elements.
@@ -105,16 +105,16 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(request)
     }
 
-    /// Marks a part of a started partitioned send as ready: it is sent (`MPI_Pready`).
+    /// Marks a partition of a started send as ready: the partition is sent (`MPI_Pready`).
     ///
     /// # Errors
-    /// [`Error::Partition`]: no such part, a part that is already ready, or a request that is not a partitioned send under way; those of a
-    /// send.
+    /// [`Error::Partition`]: no such partition, a partition that is already ready, or a request that is not a partitioned send under way;
+    /// those of a send.
     pub fn pready(&self, request: RequestId, partition: u64) -> Result<()> {
         pready(&mut *self.state()?, request, partition)
     }
 
-    /// Marks the parts `first` to `last`, both included, as ready (`MPI_Pready_range`).
+    /// Marks the partitions `first` to `last`, both included, as ready (`MPI_Pready_range`).
     ///
     /// # Errors
     /// Those of [`pready`](Self::pready).
@@ -122,11 +122,11 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         (first..=last).try_for_each(|partition| self.pready(request, partition))
     }
 
-    /// Makes progress; returns whether a part of a partitioned receive has arrived (`MPI_Parrived`). If no round is under way, all parts
-    /// have arrived.
+    /// Makes progress; returns whether a partition of a receive has arrived (`MPI_Parrived`). If no round is under way, every partition
+    /// counts as arrived.
     ///
     /// # Errors
-    /// [`Error::Partition`]: no such part, a request that is not a partitioned receive; an error while making progress.
+    /// [`Error::Partition`]: no such partition, or a request that is not a partitioned receive; an error while making progress.
     pub fn parrived(&self, request: RequestId, partition: u64) -> Result<bool> {
         parrived(&mut *self.state()?, request, partition)
     }
@@ -196,7 +196,7 @@ fn with_tag(route: Route, tag: i32) -> Route {
     Route { envelope: Envelope::new(route.envelope.context_id(), route.envelope.source(), tag), ..route }
 }
 
-/// Number of elements of each of several equal parts.
+/// Number of elements of each partition, if `len` elements are divided equally.
 ///
 /// # Errors
 /// [`Error::Count`]: the elements cannot be divided equally.
