@@ -182,7 +182,7 @@ impl Counters {
         }
     }
 
-    /// Notes that nothing more will come from `task`.
+    /// Marks `task` as purged in all watched counters.
     pub(crate) fn note_purged(&mut self, task: TaskId) {
         for name in self.watched.keys().copied().collect::<Vec<_>>() {
             self.note(Some(name), task, |status| match status {

@@ -6,7 +6,7 @@ use alloc::string::String;
 
 use crate::task::{Endpoint, TaskId};
 
-/// Outcome of a request to the layer below. None of the three is an error.
+/// Outcome of a request to the layer below. None of these is an error.
 #[must_use = "a Retry means that nothing was done"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -14,7 +14,7 @@ pub enum Outcome {
     Done,
     /// Accepted; a later poll returns the operation's completion.
     Posted,
-    /// No credit now. Nothing was done: make progress and try again.
+    /// Not possible now, usually for want of a credit: make progress and try again. Nothing was done, unless the call says otherwise.
     Retry,
 }
 
@@ -107,7 +107,7 @@ pub enum Error {
         /// The number on the wire.
         counter: u32,
     },
-    /// A remote address outside the exposed regions, or in a region that is no longer exposed.
+    /// A remote range outside the exposed regions, in a region that is no longer exposed, or without the right to access it.
     #[error(
         "{len} bytes at offset {offset:#x} of region {region} (generation {generation}) of {task}: {why}"
     )]
@@ -216,12 +216,12 @@ pub enum Error {
         /// The operand's size in bytes.
         size: u64,
     },
-    /// A task died, and operations with it have ended (VIP_ERROR_CONN_LOST, LAPI_ERR_TGT_PURGED).
+    /// A task has failed, and operations with it have ended (VIP_ERROR_CONN_LOST, LAPI_ERR_TGT_PURGED).
     #[error("{task} has failed{how}: operations to it have ended, and new ones are refused", how = in_brackets(what))]
     PeerFailed {
-        /// The dead task.
+        /// The failed task.
         task: TaskId,
-        /// How the task died; empty if not known.
+        /// How the task failed; empty if not known.
         what: String,
     },
     /// An unknown query (`LAPI_ERR_QUERY_TYPE`).
@@ -237,7 +237,8 @@ pub enum Error {
     ContextClosed {
         /// The context.
         endpoint: Endpoint,
-        /// The first failure of a task, after which the closing task has left; empty if no task is known to have failed.
+        /// The first failure of the job, which may be why the task closed the context; empty if none is known, or if the fabric does not
+        /// say.
         after: String,
     },
     /// A packet that no correct peer sends.
@@ -386,7 +387,7 @@ pub enum Refusal {
     /// The program at the target refused the operation.
     #[error("the program there refused the message (Context::refuse): look there for the reason")]
     ByProgram,
-    /// A remote range that the target does not expose.
+    /// A remote range that the target does not expose for this access.
     #[error("bytes from offset {offset:#x}: {why}")]
     Range {
         /// The offset in the region.

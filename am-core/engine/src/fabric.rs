@@ -14,9 +14,9 @@
 //! ([`Post::waive`]); both free the slot at the origin.
 //!
 //! # Errors
-//! Every method that returns a `Result` fails with `PeerFailed` for a dead task, `ContextClosed` for a context that its task
-//! has closed, `UnknownTask` or `UnknownContext` for an endpoint that the job cannot have ([`Endpoint::check`]), and with the
-//! system's errors of the set-up path.
+//! Unless its own text says otherwise, every method that returns a `Result` fails with `PeerFailed` for a dead task, `ContextClosed` for a
+//! context that its task has closed, `UnknownTask` or `UnknownContext` for an endpoint that the job cannot have ([`Endpoint::check`]), and
+//! with the system's errors of the set-up path.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -244,9 +244,9 @@ pub trait Memory {
     fn unshare(&mut self, _memory: SharedMemory) {}
 
     /// Grants peers access to `memory`, until [`revoke`](Self::revoke). A grant for one operation ([`Access::for_operation`]) has
-    /// [`Grant::OPERATION_BIT`] set, and revoking it is always [`Outcome::Done`]: the engine revokes it after the peer has reported the end
-    /// of its copies, or has died. `None`, only for such a grant: the limit of memory that peers may access is reached, and the operation
-    /// sends its bytes as packets. `user`: the only peer that uses such a grant.
+    /// [`Grant::OPERATION_BIT`] set, and [`revoke`](Self::revoke) always returns [`Outcome::Done`] for it: the engine calls `revoke` after
+    /// the peer has reported the end of its copies, or has died. `None`, only for such a grant: the limit of memory that peers may access
+    /// is reached, and the operation sends its bytes as packets. `user`: the only peer that uses such a grant.
     fn grant(&mut self, memory: RawBuffer, access: Access, user: Option<PeerIndex>) -> Result<Option<Grant>>;
 
     /// Ends a grant. [`Outcome::Done`]: no peer touches the memory from now on. [`Outcome::Retry`]: new claims are refused, but a peer is
@@ -262,6 +262,9 @@ pub trait Memory {
 
     /// The memory of this task's own live grant, if the grant gives peers all of `access` ([`Access::OWNER`]: for the owner itself). Only
     /// the engine can call this.
+    ///
+    /// # Errors
+    /// `RemoteRange`: the grant is not live, does not give this access, or is shorter than the range.
     fn granted(
         &self,
         grant: Grant,
@@ -319,7 +322,7 @@ pub struct WaitFacts {
     pub operations: Vec<UnderWay>,
     /// Number of further operations, which are not listed.
     pub operations_left_out: u32,
-    /// Messages that have arrived and that the program has not received.
+    /// Number of messages that have arrived and that the program has not received.
     pub early_messages: u32,
     /// Descriptions of the first of these messages.
     pub first_early: Vec<String>,

@@ -146,7 +146,7 @@ impl Answer {
         Self::new(Destination::Exposed(range), completion)
     }
 
-    /// Stores the data in `buffer`, which the completion receives; data beyond its end are dropped.
+    /// Stores the data in `buffer`, which the completion gets in [`Delivered::buffer`]. Data beyond its end are dropped.
     #[inline(always)]
     #[must_use]
     pub fn owned(buffer: JobBuffer, completion: Completion) -> Self {
@@ -198,7 +198,7 @@ pub enum Destination {
     Raw(RawBuffer),
     /// A part of this task's exposed memory.
     Exposed(ExposedRange),
-    /// A buffer that the completion receives.
+    /// A buffer, which the completion gets in [`Delivered::buffer`]. A completion without a [`Delivered`] drops it.
     Owned(JobBuffer),
     /// A sink, which reads the data in the NIC's buffer (LAPI's DGSP).
     Sink(Box<dyn Sink>),
@@ -288,7 +288,7 @@ pub struct Delivered {
     pub source: Endpoint,
     /// Bytes of user data that were sent.
     pub len: u64,
-    /// Bytes that were stored: fewer than `len` if the destination was shorter.
+    /// Bytes that were stored: fewer than `len` if the destination was shorter; 0 if `outcome` is an error.
     pub placed: u64,
     /// The buffer of the destination, if the destination owned one. Its contents are the data only if `outcome` is `Ok`.
     pub buffer: Option<JobBuffer>,

@@ -22,7 +22,7 @@ pub fn step<U: UserCode, F: Fabric, H: HandlerSet>(
     handle(fabric, engine, handlers, (inline, front), event)
 }
 
-/// Like [`step`], but drops events of operations that a purge has ended.
+/// Like [`step`], but drops packets of operations that a purge has ended.
 ///
 /// # Errors
 /// Those of [`step`].

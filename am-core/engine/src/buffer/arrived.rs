@@ -135,7 +135,7 @@ impl Default for InlineBytes {
     }
 }
 
-/// The little-endian word at `offset` of `len` bytes, with zeroes for bytes beyond the end.
+/// The little-endian word at `offset`, which must be a multiple of 8, of `len` bytes. Bytes beyond the end are zero.
 ///
 /// # Safety
 /// `from..from + len` must be readable.

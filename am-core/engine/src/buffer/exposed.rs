@@ -1,4 +1,4 @@
-//! Memory that the fabric allocated, and memory that peers may reach.
+//! Blocks of memory, and memory that peers may reach.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -108,7 +108,7 @@ impl JobBuffer {
 }
 
 impl From<Vec<u8>> for JobBuffer {
-    /// A block in private memory: peers reach it by the kernel's copy, or the data are sent in pieces.
+    /// A block in private memory. Peers cannot access it directly: the kernel copies the data, or they are sent in pieces.
     fn from(bytes: Vec<u8>) -> Self {
         #[derive(Debug)]
         struct Private;

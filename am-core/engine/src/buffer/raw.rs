@@ -23,8 +23,8 @@ pub struct RawBuffer {
     len: usize,
 }
 
-/// Proof that the caller is the engine: only this crate can make such a value. Granted memory is lent to it without a lifetime, because the
-/// engine uses the memory before it does anything else.
+/// Proof that the caller is the engine: only this crate can make such a value. Granted memory is lent to the engine without a lifetime,
+/// because the engine uses the memory at once.
 #[derive(Clone, Copy, Debug)]
 pub struct ForEngine(pub(crate) ());
 

@@ -13,8 +13,8 @@ use crate::error::{Error, Result};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SharedName(pub [u64; 4]);
 
-/// Zeroed memory that several tasks have mapped, each at its own address. All of them may load and store there at any time, so no `&` or
-/// `&mut` ever points to it.
+/// Zeroed memory that several tasks have mapped, each at its own address. All of them may load and store there at any time, so the only
+/// references to it are to atomics.
 ///
 /// `Context::unshare` unmaps it. If the value is dropped instead, the memory stays mapped until the context ends.
 #[derive(Debug)]
@@ -40,7 +40,8 @@ impl SharedMemory {
     /// `len` bytes at `at`, which `mapping` keeps mapped. Peers open the memory by `name`.
     ///
     /// # Safety
-    /// `at..at + len` must be initialised, readable and writable as long as `mapping` lives, and nothing may make a reference to it.
+    /// `at..at + len` must be initialised, readable and writable as long as `mapping` lives, and nothing may make a reference to it, except
+    /// to an atomic.
     #[must_use]
     pub unsafe fn new(at: NonNull<u8>, len: usize, name: SharedName, mapping: Arc<dyn KeepsMapped>) -> Self {
         Self { at, len, name, mapping }

@@ -30,7 +30,7 @@ impl Scatter {
         Ok(Self { layout, base: Base::Exposed(range) })
     }
 
-    /// Stores the data in blocks of `buffer`, which the completion receives.
+    /// Stores the data in blocks of `buffer`, which the completion gets in `Delivered::buffer`.
     ///
     /// # Errors
     /// [`Error::LocalRange`]: a block beyond the end of `buffer`.

@@ -26,7 +26,7 @@ const BOUNCES_KEPT: usize = 4;
 const READS_AT_ONCE: u32 = 4;
 
 impl<U: UserCode> Engine<U> {
-    /// Handles an announcement: runs the message's header handler, or checks the destination of a put.
+    /// Handles an announcement: runs the message's header handler, or checks the destination of a put or accumulation.
     pub(crate) fn handle_request<F: Fabric, H: HandlerSet>(
         &mut self,
         fabric: &F,
@@ -123,7 +123,7 @@ impl<U: UserCode> Engine<U> {
         Ok(())
     }
 
-    /// Gives a waiting message its destination.
+    /// Gives a waiting message its destination. [`Destination::Later`] changes nothing.
     ///
     /// # Errors
     /// `UnknownTicket`: the ticket names no waiting message. Any error that ends the message.
@@ -152,7 +152,7 @@ impl<U: UserCode> Engine<U> {
         self.start_fetching(ticket.0, fabric, handlers)
     }
 
-    /// Refuses a waiting message: its origin's operation ends with an error.
+    /// Drops a waiting message. If its origin waits for an answer, the origin gets a refusal.
     ///
     /// # Errors
     /// `UnknownTicket`: the ticket names no waiting message. `PeerFailed`: its origin is dead.
@@ -230,7 +230,8 @@ impl<U: UserCode> Engine<U> {
             if incoming.failed.is_some() || left == 0 {
                 if in_flight == 0 {
                     match self.end_incoming(key, fabric, handlers) {
-                        // The reads were in flight when a purge ended the message. The program asked for the purge: no error is reported.
+                        // The reads were in flight when a purge ended the message. This task or the peer asked for the purge, so no error
+                        // is reported.
                         Ok(()) | Err(Error::Purged { .. }) => {}
                         Err(error) => return Err(error),
                     }
@@ -404,7 +405,7 @@ impl<U: UserCode> Engine<U> {
     /// Ends a message that is complete, or that will never be complete: runs its completion, and answers its origin.
     ///
     /// # Errors
-    /// The error that ended the message here.
+    /// The error that ended the message, unless its completion gets it; an error of the completion or of the answer.
     pub(crate) fn end_incoming<F: Fabric, H: HandlerSet>(
         &mut self,
         key: u32,
@@ -435,7 +436,8 @@ impl<U: UserCode> Engine<U> {
         })
     }
 
-    /// Withdraws an announcement for its origin. The announcement is dropped if no handler has accepted it and the handler set agrees.
+    /// Withdraws an announcement for its origin. The announcement is dropped if it still waits for its destination and the handler set
+    /// agrees.
     pub(crate) fn withdraw<F: Fabric, H: HandlerSet>(
         &mut self,
         origin: Peer,
@@ -515,7 +517,7 @@ fn through_bounce<F: Fabric>(
     put
 }
 
-/// The destination of a put that arrived as a message, if it is exposed for writing.
+/// The destination of an announced put or accumulation, if it is exposed for writing.
 fn destination_of_put<F: Fabric>(fabric: &F, packet: Packet<'_>, uhdr: &[u8], len: u64) -> Result<Answer> {
     let mut fields = Fields(uhdr);
     let (Some(region), Some(generation), Some(offset)) = (fields.u32(), fields.u32(), fields.u64()) else {

@@ -1,4 +1,4 @@
-//! Answers of a target to the origin of an operation: fetched, accepted, refused, done.
+//! Answers of a target to the origin of an operation, with the pieces of a get: handled at the origin. Refusals are also made here.
 
 use super::outstanding::State;
 use super::packet::{self, FIRST, Kind, pack};
@@ -27,7 +27,7 @@ impl<U: UserCode> Engine<U> {
         bumped
     }
 
-    /// Ends an operation whose target has received all of an announced message.
+    /// Ends the operation of an announced message: its target has the data, or wants none. Bumps the counters that the answer names.
     pub(crate) fn handle_fetched(&mut self, packet: Packet<'_>) -> Result<()> {
         let mut fields = packet.fields()?;
         let (Some(op), Some(first), Some(second)) = (fields.u32(), fields.u32(), fields.u32()) else {
@@ -115,7 +115,7 @@ impl<U: UserCode> Engine<U> {
         }
     }
 
-    /// Ends an operation that its target has refused.
+    /// Ends the operation that its target has refused. If this task has no such operation, returns the refusal as an error.
     pub(crate) fn handle_refused(&mut self, packet: Packet<'_>) -> Result<()> {
         let mut fields = packet.fields()?;
         let (Some(op), Some(reason)) = (fields.u32(), fields.u32()) else {

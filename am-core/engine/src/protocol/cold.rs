@@ -21,7 +21,7 @@ pub(super) enum Cold {
     Complete { source: Peer, completion: Completion, delivered: Delivered, tail: Tail },
     /// A message was announced, or arrived whole and waits for its destination.
     New(Box<Incoming>),
-    /// The last piece of a message has arrived.
+    /// The last piece of a message has arrived, or its origin sends no more.
     Whole(u32),
     /// A peer has ended an operation.
     EndOp { op: u32, result: Result<u64> },

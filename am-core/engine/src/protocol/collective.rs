@@ -213,7 +213,7 @@ impl<U: UserCode> Engine<U> {
         }
     }
 
-    /// Enters an exchange with this task's bytes (at most [`CONTRIBUTION_BYTES_MAX`]); returns its number.
+    /// Enters an exchange with this task's bytes, which must be at most [`CONTRIBUTION_BYTES_MAX`]; returns its number.
     pub fn enter_exchange(&mut self, own: TaskId, contributed: &[u8]) -> u32 {
         let epoch = self.exchanges.entered;
         self.exchanges.entered = epoch.wrapping_add(1);

@@ -1,7 +1,7 @@
 //! Completions: when the data of a message are stored, its completion runs, and then its origin gets a notice.
 //!
-//! Predefined completions run here. The context owns the handler thread, and gets the closures for it; the engine keeps what remains to be
-//! done after a closure has run.
+//! Predefined completions, and closures for the polling context, run here. The context owns the handler thread, and gets the closures for
+//! this thread; the engine keeps what remains to be done after a closure has run.
 
 use core::sync::atomic::Ordering;
 
@@ -50,7 +50,8 @@ impl<U: UserCode> Engine<U> {
     /// Ends a message: its completion, its counters, and the answer to its origin.
     ///
     /// # Errors
-    /// The error of the message, unless its completion receives it. `NotAnswerable`: the completion may not answer. `UnknownCounter`.
+    /// The error of the message, unless its completion gets it. `HandlerPanicked`, `UnknownCounter`. `NotAnswerable`: the completion may
+    /// not answer. `Exhausted`: too many handlers for the thread. `PeerFailed`: the answer could not be sent.
     #[cold]
     #[inline(never)]
     pub(crate) fn deliver<F: Fabric, H: HandlerSet>(
@@ -101,7 +102,8 @@ impl<U: UserCode> Engine<U> {
         result.and(ended)
     }
 
-    /// Hands a completion to the handler thread. The origin may reuse its memory at once; its completion counter waits for the handler.
+    /// Hands a completion to the handler thread. The origin may reuse its memory at once; the origin's completion counter is bumped after
+    /// the handler.
     fn hand_to_thread<F: Fabric>(
         &mut self,
         handler: ThreadHandler,
@@ -207,7 +209,7 @@ impl<U: UserCode> Engine<U> {
         fabric: &mut F,
     ) -> Result<()> {
         if tail.op == 0 && tail.completion_counter == 0 && !tail.answerable {
-            // For any other reason nothing is owed: a purge, or the origin itself, has ended the message.
+            // The answer to the origin's next fence reports a panic, but no other reason.
             if matches!(why, Refusal::HandlerPanicked) {
                 self.tell_by_fence(source, why);
             }
@@ -217,8 +219,8 @@ impl<U: UserCode> Engine<U> {
         self.refuse(fabric, source, class, tail.op, why)
     }
 
-    /// Sends a reply: a whole message that uses the slot of an answer. Its target counter is the completion counter that the source waits
-    /// for.
+    /// Sends a reply: a whole message, which uses the slot of an answer if `class` is [`Class::Answer`]. Its target counter is `counter`:
+    /// the completion counter of the message that is answered, or 0.
     fn send_reply<F: Fabric>(
         &mut self,
         source: Peer,

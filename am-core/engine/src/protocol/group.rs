@@ -89,7 +89,8 @@ impl<U: UserCode> Engine<U> {
     /// Writes pieces of this task's memory to the blocks of `layout`, from `to` on.
     ///
     /// # Errors
-    /// `LengthsDiffer`, `PeerFailed`, `Exhausted` (too many operations), or the error of the first piece that could not begin.
+    /// `LengthsDiffer`, `UnknownTask`, `PeerFailed`, `RemoteRange`, or `Exhausted` (too many operations). If a piece cannot begin while
+    /// others are under way, the operation ends with its error instead.
     pub fn write_pieces<F: Fabric>(
         &mut self,
         fabric: &mut F,

@@ -1,4 +1,7 @@
 //! The protocol engine: the meaning of packets. It reads no clock, does no input or output, and is generic over the fabric.
+//!
+//! In this module's lists of errors, `PeerFailed` stands for all errors of a peer that is gone, so for `ContextClosed`, too. `UnknownTask`
+//! stands for `UnknownContext`, too. New operations with a purged peer fail with `Purged`.
 
 mod announce;
 mod answers;
@@ -75,7 +78,7 @@ pub struct Engine<U: UserCode> {
     /// Whether blocking calls have to check further: a task has failed, an error waits to be reported, or a purge drops packets.
     pub attention: bool,
     due: Option<Cold>,
-    /// The peers to which packets were sent since the last fence with them.
+    /// The peers to which something was sent that the next fence with them must wait for.
     pub touched: Touched,
     /// Packets that wait for credits.
     pub pending: Pending,
@@ -191,7 +194,8 @@ impl<U: UserCode> Drop for Engine<U> {
 /// an operation, even if a header handler has made up the grant.
 ///
 /// # Errors
-/// `RemoteRange`: the grant does not give `access`, or, for [`Access::OWNER`] (a program chose the destination), is for one operation.
+/// `RemoteRange`: the grant does not give `access` to the range, or, for [`Access::OWNER`] (a program chose the destination), is for one
+/// operation.
 #[inline(always)]
 fn granted<F: Fabric>(fabric: &F, grant: Grant, offset: u64, len: u64, access: Access) -> Result<RawBuffer> {
     if access == Access::OWNER && grant.is_for_operation() {

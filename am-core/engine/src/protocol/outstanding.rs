@@ -1,7 +1,8 @@
 //! Operations of this task that have not ended, one record each, under a number that is sent in packets.
 //!
-//! A record keeps the user's memory in use until the operation ends. The operation ends exactly once: by an answer of the peer, by the
-//! fabric's completion, or by the peer's death. If a caller waits for the operation, the record stays until the result is taken.
+//! A record keeps the user's memory in use until the operation ends. The operation ends exactly once: when its packet is sent, by an answer
+//! of the peer, by the fabric's completion, or by an error, such as the peer's death or a purge. If a caller waits for the operation, the
+//! record stays until the result is taken.
 
 use super::Engine;
 use super::packet::{self, FIRST, Kind, pack};
@@ -113,7 +114,7 @@ impl<B: Body> Body for Headed<'_, B> {
 pub struct End {
     /// Bumped on success: the program may reuse the local memory.
     pub origin: Option<Counter>,
-    /// Bumped on success. Only for operations that end in one step; the target's answer bumps a message's completion counter.
+    /// Bumped on success. `None` for messages and announced puts, whose completion counters the target's answer bumps.
     pub completion: Option<Counter>,
     /// The request that is reported to `HandlerSet::complete_request`, on success or failure.
     pub request: Option<u64>,
@@ -132,10 +133,10 @@ impl End {
     }
 }
 
-/// An operation under way.
+/// An operation under way, or one that has ended and whose result a caller will take.
 #[derive(Debug)]
 pub struct Op {
-    /// The target.
+    /// The peer at the other end.
     pub peer: Peer,
     pub(crate) len: u64,
     /// What follows the end of the operation.
@@ -255,7 +256,7 @@ impl Outstanding {
         self.ops.get_mut(key).filter(|op| op.peer == peer)
     }
 
-    /// Whether a fence at `peer` has operations to wait for.
+    /// Whether a fence with `peer` has operations to wait for.
     pub fn is_busy(&self, peer: Peer) -> bool {
         self.unfinished.has(peer)
     }
@@ -350,7 +351,7 @@ impl<U: UserCode> Engine<U> {
         let ended_well = result.is_ok();
         let Some((mut op, result)) = self.ops.end(key, result) else { return Ok(()) };
         if let State::Announced { grant: Some(grant), .. } = op.state {
-            // The only user of this grant is done with it or dead, so the outcome is Done.
+            // The only user of this grant is done with it or gone, so the outcome is Done.
             let _ = fabric.revoke(grant)?;
         }
         Statistics::add(&mut self.statistics.operations_ended, 1);
@@ -379,8 +380,8 @@ impl<U: UserCode> Engine<U> {
         }
     }
 
-    /// Withdraws an operation on borrowed memory whose caller unwinds. A queued message ends now, an announced message is withdrawn and
-    /// ends by the target's answer, and a copy under way completes.
+    /// Withdraws an operation on borrowed memory whose caller unwinds. A queued message, or a put or get that waits for a credit, ends now.
+    /// An announced message is withdrawn, and ends by the target's answer. A copy under way completes.
     pub fn give_up<F: Fabric, H: HandlerSet>(&mut self, key: u32, fabric: &mut F, handlers: &mut H) {
         let Some(op) = self.ops.get(key) else { return };
         let peer = op.peer;

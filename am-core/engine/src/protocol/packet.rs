@@ -42,7 +42,7 @@
 //! The number after a kind (Piece 0, Ask 0) is in the handler field. The user data of a Message are the rest of the packet, so their length
 //! is not sent. An rmw's handler field is 1 + operation + 16 x width, with the numbers of `atomic_code`. A region with number 0xFFFF_FFFF
 //! in a Request means that nothing is granted: the target has to ask for pieces. `op` is the origin's number of an operation, `incoming`
-//! the target's number of a message; 0 is never used.
+//! the target's number of a message; 0 names none.
 
 use crate::buffer::{Grant, InlineBytes, RemoteAddress};
 use crate::handler::HandlerId;
@@ -144,7 +144,7 @@ const FLAG_TARGET: u8 = 2;
 pub(crate) struct MessageHead {
     /// Bytes of user header.
     pub(crate) uhdr_len: u16,
-    /// The counter to bump at the target.
+    /// The counter to bump at the target; 0: none.
     pub(crate) target_counter: u32,
     /// The counter to bump at the origin when the target is done; 0: none.
     pub(crate) completion_counter: u32,

@@ -1,7 +1,7 @@
 //! Packets without a credit: a first-in first-out queue for each target, emptied as credits return.
 //!
-//! Later packets to a target with a queue are appended to the queue, so that messages keep their order. A queue holds packets that calls of
-//! the program or unanswered requests of the peer caused, and a bounded number that handlers added.
+//! Later packets to a target with a queue, except answers, are appended to the queue, so that messages keep their order. A queue holds
+//! packets that calls of the program or unanswered requests of the peer caused, and a bounded number that handlers added.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -40,11 +40,11 @@ pub struct Pending {
     queues: Vec<VecDeque<Queued>>,
     /// Number of queued answers for each peer.
     answers: Tally,
-    /// The targets with a queue, in round-robin order.
+    /// The peers whose queues are not empty, in round-robin order.
     turns: VecDeque<Peer>,
     /// Number of peers for which new operations are refused.
     blocked: usize,
-    /// Whether a packet may have to wait: a queue exists, or operations with a peer are refused.
+    /// Whether a packet may have to wait: a queue is not empty, or operations with a peer are refused.
     shut: bool,
 }
 
@@ -214,7 +214,7 @@ impl<U: UserCode> Engine<U> {
     /// sent.
     ///
     /// # Errors
-    /// The error of an operation whose packet could not be sent.
+    /// The error of a packet that could not be sent, or of its operation, if it is reported nowhere else.
     pub(crate) fn work_on_pending<F: Fabric, H: HandlerSet>(
         &mut self,
         fabric: &mut F,

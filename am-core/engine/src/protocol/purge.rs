@@ -76,7 +76,7 @@ impl<U: UserCode> Engine<U> {
     /// Ends all operations with `peer`, refuses new ones, and tells the peer.
     ///
     /// # Errors
-    /// The first error, other than the purge itself, that is reported nowhere else.
+    /// An error, other than the purge itself, that is reported nowhere else; an error of the fabric.
     pub fn purge<F: Fabric, H: HandlerSet>(
         &mut self,
         peer: Peer,
@@ -212,7 +212,7 @@ impl<U: UserCode> Engine<U> {
             self.forget_grant(key);
             result = result.and(self.end_op(key, Err(purged()), fabric, handlers));
         }
-        // The program itself asked for the purge, so the error of a purged operation is not reported.
+        // This task or the peer asked for the purge, so the error of a purged operation is not reported.
         match result {
             Err(Error::Purged { .. }) => Ok(()),
             result => result,
@@ -226,10 +226,10 @@ impl<U: UserCode> Engine<U> {
         }
     }
 
-    /// Ends the operations whose memory no peer copies any more; returns whether there were any.
+    /// Ends the purged operations (`closing`) whose memory no peer copies any more; returns whether there were any.
     ///
     /// # Errors
-    /// The error of an operation, if it is reported nowhere else.
+    /// An error of the fabric; the error of an operation, if it is reported nowhere else.
     pub(super) fn work_on_closing<F: Fabric, H: HandlerSet>(
         &mut self,
         fabric: &mut F,

@@ -96,14 +96,14 @@ pub(crate) struct Incoming {
     pub(crate) failed: Option<Box<Error>>,
 }
 
-/// What the origin of a message is owed when the message ends.
+/// What remains to be done when a message ends: counters to bump, and the answer to its origin.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tail {
     /// Counter to bump here.
     pub(crate) target_counter: u32,
     /// Counter to bump at the origin.
     pub(crate) completion_counter: u32,
-    /// The origin's operation that the answer ends; 0: the message arrived whole.
+    /// The origin's operation that the answer ends; 0: none.
     pub(crate) op: u32,
     /// Whether completions may answer.
     pub(crate) answerable: bool,
@@ -174,7 +174,8 @@ impl Incoming {
         Ok(())
     }
 
-    /// The memory for a direct read of `len` bytes from `offset` on; for a sink or a scattered destination, the bounce buffer.
+    /// The memory for a direct read of `len` bytes from `offset` on; for a sink or a scattered destination, the bounce buffer. `None`: the
+    /// destination has no such part.
     ///
     /// # Errors
     /// `RemoteRange`: the destination is no longer exposed.

@@ -83,8 +83,8 @@ impl Default for Front {
 }
 
 impl Front {
-    /// Copies the head of a packet. The first bytes of a message's head contain the head's length. They are read only once, because the
-    /// sender could change them.
+    /// Copies the head of a message, or as much of another packet as a head can have. The first bytes of a message's head contain the
+    /// head's length. They are read only once, because the sender could change them.
     #[cold]
     #[inline(never)]
     pub(crate) fn copy(&mut self, label: u16, all: &Arrived<'_>) -> &[u8] {

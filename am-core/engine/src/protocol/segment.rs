@@ -49,7 +49,7 @@ impl<U: UserCode> Engine<U> {
         self.busy = true;
     }
 
-    /// Gives each stream a turn; returns whether anything was sent.
+    /// Gives each stream a turn; returns whether a stream used its whole turn or ended.
     ///
     /// # Errors
     /// The error of a stream that cannot continue.

@@ -116,7 +116,8 @@ pub enum Posted {
     Sent,
     /// No credit now.
     NoCredit,
-    /// The message needs more than one packet, or other packets wait for credits.
+    /// Not posted for another reason: for example, one packet is too short, or other packets wait for credits. The caller must use the
+    /// general path.
     NotWhole,
 }
 
@@ -124,7 +125,7 @@ impl<U: UserCode> Engine<U> {
     /// Sends a message.
     ///
     /// # Errors
-    /// `UnknownTask`, `PeerFailed`, `UserHeaderTooLong`, or `Exhausted` (too many operations).
+    /// `UnknownTask`, `PeerFailed`, `UserHeaderTooLong`, `HandlerPanicked` (a gatherer), or `Exhausted` (too many operations).
     #[inline]
     pub fn send<F: Fabric>(
         &mut self,
@@ -275,7 +276,7 @@ impl<U: UserCode> Engine<U> {
     /// Operates atomically on a word of exposed memory of a peer. The result is the old value.
     ///
     /// # Errors
-    /// `RemoteRange`: not exposed for writing. `Misaligned`, `PeerFailed`, or `Exhausted` (too many operations).
+    /// `RemoteRange`: not exposed for writing. `NoSuchOperation`, `Misaligned`, `PeerFailed`, or `Exhausted` (too many operations).
     pub fn atomic<F: Fabric>(
         &mut self,
         fabric: &mut F,
@@ -576,7 +577,7 @@ impl<U: UserCode> Engine<U> {
 }
 
 impl<U: UserCode> Engine<U> {
-    /// Whether [`check_target`](Self::check_target) allows every target.
+    /// Whether [`check_target`](Self::check_target) allows every target. It may still refuse a range.
     #[inline(always)]
     pub fn allows_all_targets(&self) -> bool {
         self.has_lost_nobody()

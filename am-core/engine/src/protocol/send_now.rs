@@ -76,8 +76,8 @@ impl<U: UserCode> Engine<U> {
         )
     }
 
-    /// Whether a message of one packet can be posted at once: no packet waits for a credit, no peer is purged, and the target is already
-    /// marked.
+    /// Whether a message of one packet can be posted at once: it need not be announced, no packet waits for a credit, no peer is purged,
+    /// and the target is already marked.
     #[inline(always)]
     fn may_go_now(&self, target: Peer, outgoing: &Outgoing<'_>) -> bool {
         !outgoing.announce && self.pending.is_clear() && self.touched.has(target)

@@ -19,7 +19,7 @@ pub struct Statistics {
     pub pieces_sent: u64,
     /// Pieces of data received as packets.
     pub pieces_received: u64,
-    /// Packets that this task refused as invalid.
+    /// Packets that this task refused: they were invalid or not allowed, or a handler panicked.
     pub packets_refused: u64,
     /// Errors that peers reported about this task's packets.
     pub refused_by_peers: u64,
