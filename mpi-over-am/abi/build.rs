@@ -4,7 +4,7 @@
 //! Each function is exported under two names, `MPI_X` and `PMPI_X`, that call one implementation: the function `mpi_x` (in small letters)
 //! somewhere in `src`. Where only the form with large counts is implemented (`mpi_x_c`), the form with `int` is made here, by widening its
 //! arguments and narrowing its results. A function without an implementation reports `MPI_ERR_UNSUPPORTED_OPERATION` with its name, to the
-//! error handler of its communicator, if one of its arguments is a communicator.
+//! error handler of its communicator or of `MPI_COMM_SELF`; functions about files, to that of `MPI_FILE_NULL`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -272,7 +272,8 @@ fn export(
 }
 
 /// The checks that an exported function makes before its implementation runs: for null pointers to results, and for invalid info objects.
-/// Arrays and buffers may be null if they are empty, and statuses if they are ignored: the implementation checks those.
+/// Arrays and buffers may be null if they are empty, and statuses if they are ignored: the implementation checks those. Functions of the
+/// tool interface, about files and about the ABI make all checks themselves.
 fn checks(name: &str, prototype: &Prototype) -> String {
     let mut text = String::new();
     if ["MPI_T_", "MPI_File_", "MPI_Abi_"].iter().any(|chapter| name.starts_with(chapter)) {

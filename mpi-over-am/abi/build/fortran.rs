@@ -26,7 +26,7 @@ pub(crate) struct Routine {
     /// The name in C.
     pub(crate) name: String,
     pub(crate) arguments: Vec<Argument>,
-    /// `None` for a subroutine with an error code; otherwise the result of the function.
+    /// The type of a function's result; `None` for a subroutine.
     returns: Option<String>,
     signature: String,
     before: String,
@@ -156,7 +156,7 @@ fn argument(routine: &mut Routine, prototype: &Prototype, parameter: &Parameter)
             let call = format!("callbacks::keep_value({widened})");
             (format!("*const {address}"), call, format!("{address_kind} :: {{name}}"))
         }
-        // A returned address, stored in a variable of any type that the program declares.
+        // A variable of any type, in which the call stores an address or a logical.
         ("*mut c_void", "baseptr" | "logical_true" | "logical_false") => {
             is_any = true;
             (kind.clone(), name.clone(), "type(*), dimension(*) :: {name}".to_owned())

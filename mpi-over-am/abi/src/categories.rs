@@ -1,7 +1,7 @@
 //! Start and end of the tool information interface, and its categories (MPI 5.0 sections 15.3.4 and 15.3.9). The variables are in
 //! `variables` and `performance`, the events in `events`.
 //!
-//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are valid for the accesses that the
+//! SAFETY: each `mpi_*` function here is called under the contract that the standard gives it: pointers are valid for the accesses that the
 //! standard specifies; they may be null only where the standard allows it.
 
 #![expect(
@@ -46,7 +46,7 @@ pub(crate) unsafe fn mpi_t_finalize() -> c_int {
     MPI_SUCCESS
 }
 
-/// A category: its name, its description, and its variables.
+/// A category: its name, its description, and its members.
 struct Category {
     name: &'static str,
     about: &'static str,
@@ -165,7 +165,7 @@ pub(crate) unsafe fn mpi_t_category_get_index(name: *const c_char, cat_index: *m
     })
 }
 
-/// Stores the first `len` members of a category.
+/// Stores the members of a category, at most `len` of them.
 unsafe fn members(
     cat_index: c_int,
     len: c_int,

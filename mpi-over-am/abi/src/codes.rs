@@ -106,7 +106,7 @@ pub(crate) fn class_of(code: c_int) -> Option<c_int> {
     added().by_number.get(&code).map(|own| own.class)
 }
 
-/// The largest code or class in use (`MPI_LASTUSEDCODE`).
+/// The largest code or class that was ever in use (`MPI_LASTUSEDCODE`).
 pub(crate) fn last_used() -> c_int {
     added().last
 }
@@ -120,7 +120,7 @@ pub(crate) fn meaning(code: c_int) -> String {
         .unwrap_or_else(|| format!("error {code}"))
 }
 
-/// The program's text for one of its codes.
+/// The program's text for one of its codes, empty if it has set none; `None` for any other code.
 pub(crate) fn text_of(code: c_int) -> Option<String> {
     added().by_number.get(&code).map(|own| own.text.clone())
 }

@@ -3,8 +3,8 @@
 //! For each MPI collective, one function makes a [`Collective`] from C's arguments. The three forms of the MPI call run it (blocking),
 //! start it (non-blocking), or keep it for later starts (persistent).
 //!
-//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are valid for the accesses that the
-//! standard specifies, buffers are not used until their operation has ended, and one thread at a time executes here (`state`).
+//! SAFETY: each `mpi_*` function here is called under the contract that the standard gives it: pointers are valid for the accesses that the
+//! standard specifies, and buffers are not used until their operation has ended. One thread at a time uses the state of MPI (`state`).
 
 #![expect(
     clippy::undocumented_unsafe_blocks,
@@ -100,7 +100,7 @@ impl Call<'_> {
         Ok(Parts::Equal { all, count: count_of(count)? })
     }
 
-    /// The unit of displacements. If all counts are 0, the type may be `MPI_DATATYPE_NULL`.
+    /// The unit of displacements. Also accepts `MPI_DATATYPE_NULL`, which [`to_send`] and [`to_receive`] refuse unless the count is 0.
     fn extent_of(&self, datatype: MPI_Datatype) -> Outcome<i64> {
         datatype_for(self.mpi, datatype, i64::from(datatype != MPI_DATATYPE_NULL))
             .map(|datatype| datatype.extent())
@@ -300,7 +300,7 @@ impl Call<'_> {
         self.object.communicator.try_alltoall_of_two(from, into)
     }
 
-    /// The predefined operation of a short reduction.
+    /// How a predefined operation combines elements of a predefined type, for a short reduction; `None` for all others.
     #[inline(always)]
     fn combine(&self, op: MPI_Op, datatype: MPI_Datatype) -> Option<Combine> {
         let op = predefined(op).filter(|op| !matches!(op, PredefinedOp::Replace | PredefinedOp::NoOp))?;
@@ -342,7 +342,7 @@ fn all_of(count: i64, parts: u64) -> Outcome<i64> {
     all.ok_or_else(|| Failure::from(Error::TooLarge { call: "a collective" }))
 }
 
-/// Makes the three forms of a collective from its arguments and a function of a [`Call`].
+/// Makes the three forms of a collective from its arguments and a function of a [`Call`]. The blocking form tries `short` first.
 macro_rules! collectives {
     ($(
         $name:literal $started:literal $blocking:ident $start:ident $keep:ident ($($argument:ident: $kind:ty),* $(,)?)

@@ -1,7 +1,7 @@
 //! Communicators: their construction, comparison, inquiry and freeing (MPI 5.0 sections 7.4 to 7.6 and 7.8).
 //!
-//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are valid for the accesses that the
-//! standard specifies, buffers are not used until their operation has ended, and one thread at a time executes here (`state`).
+//! SAFETY: each `mpi_*` function here is called under the contract that the standard gives it: pointers are valid for the accesses that the
+//! standard specifies, and buffers are not used until their operation has ended. One thread at a time uses the state of MPI (`state`).
 
 #![expect(
     clippy::undocumented_unsafe_blocks,
@@ -51,7 +51,7 @@ fn too_many() -> Failure {
     Failure::new(ErrorClass::NoMemory, "a million communicators exist: free some first")
 }
 
-/// Runs a call that makes a new communicator from another.
+/// Runs a call that makes a communicator from `comm`, and stores its handle at `at`. The new communicator inherits the error handler.
 pub(crate) fn make(
     function: &str,
     comm: MPI_Comm,

@@ -68,7 +68,7 @@ pub(crate) fn datatype_for(mpi: &Mpi, handle: MPI_Datatype, count: i64) -> Outco
 /// The data of a send.
 ///
 /// # Errors
-/// A negative count, an invalid datatype, a buffer that is null or longer than any memory.
+/// A negative count, an invalid or uncommitted datatype, a buffer that is null or longer than any memory.
 ///
 /// # Safety
 /// The elements must be readable, and the program must not change them until the operation has completed.
@@ -82,7 +82,7 @@ pub(crate) unsafe fn to_send(
     let datatype = datatype_for(mpi, datatype, count)?;
     let count = count_of(count)?;
     check_buffer(at, count, &datatype)?;
-    // SAFETY: the caller promises what `SendData::new` requires; if there are elements, the address is not null (checked above).
+    // SAFETY: the caller promises what `SendData::new` requires.
     Ok(unsafe { SendData::new(at.cast(), count, &datatype) })
 }
 
@@ -103,7 +103,7 @@ pub(crate) unsafe fn to_receive(
     let datatype = datatype_for(mpi, datatype, count)?;
     let count = count_of(count)?;
     check_buffer(at, count, &datatype)?;
-    // SAFETY: the caller promises what `RecvData::new` requires; if there are elements, the address is not null (checked above).
+    // SAFETY: the caller promises what `RecvData::new` requires.
     Ok(unsafe { RecvData::new(at.cast(), count, &datatype) })
 }
 
@@ -151,7 +151,7 @@ pub(crate) unsafe fn message_to_receive(
     }
 }
 
-/// The bytes of elements to be sent; `None` if the elements are not contiguous, or the address is null.
+/// The bytes of elements to be sent; `None` in the cases of [`Mpi::dense_len`], and if the address is null.
 ///
 /// # Safety
 /// Those of [`to_send`].

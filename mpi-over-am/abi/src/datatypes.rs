@@ -1,7 +1,7 @@
 //! Datatypes (MPI 5.0 section 5.1): their construction, inquiry and freeing.
 //!
-//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are valid for the accesses that the
-//! standard specifies, buffers are not used until their operation has ended, and one thread at a time executes here (`state`).
+//! SAFETY: each `mpi_*` function here is called under the contract that the standard gives it: pointers are valid for the accesses that the
+//! standard specifies, and buffers are not used until their operation has ended. One thread at a time uses the state of MPI (`state`).
 
 #![expect(
     clippy::undocumented_unsafe_blocks,
@@ -80,7 +80,7 @@ fn length_of(length: i64) -> Outcome<u64> {
 /// The elements of a program's array.
 ///
 /// # Safety
-/// The array must have `count` elements.
+/// The array must be null or have `count` elements.
 unsafe fn list(of: Ints, count: u64) -> Outcome<Vec<i64>> {
     if count > 0 && of.is_null() {
         return Err(refused(format!("an array of {count} elements is null")));
@@ -121,7 +121,8 @@ fn distribution_of(constant: c_int, argument: c_int) -> Outcome<Distribution> {
     }
 }
 
-/// The constructors, each in its two forms: `count` and `counts` are the number and array types that differ between the forms.
+/// The constructors, each in its two forms. The parameters in brackets are those whose types differ between the forms: `Count` is a number,
+/// `Counts` an array.
 macro_rules! constructors {
     ($(
         $small:ident $large:ident $name:literal

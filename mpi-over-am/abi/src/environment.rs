@@ -1,7 +1,9 @@
-//! Initialization and finalization of MPI, its versions, clock and error handling (MPI 5.0 chapters 9 and 11).
+//! Initialization and finalization of MPI, versions, clock, memory, addresses, and the classes and texts of errors (MPI 5.0 chapters 9 and
+//! 11).
 //!
-//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are valid for the accesses that the
-//! standard specifies, buffers are not used until their operation has ended, and one thread at a time executes here (`state`).
+//! SAFETY: each `mpi_*` function here is called under the contract that the standard gives it: pointers are valid for the accesses that the
+//! standard specifies. One thread at a time uses the state of MPI (`state`); some functions here don't use the state, and run in several
+//! threads at once.
 
 #![expect(
     clippy::undocumented_unsafe_blocks,

@@ -1,4 +1,4 @@
-//! Error classes and codes, including the program's own (MPI 5.0 sections 9.4 and 9.5).
+//! The calls that add and remove the program's own error classes, codes and texts (MPI 5.0 section 9.5).
 
 use std::ffi::{c_char, c_int};
 

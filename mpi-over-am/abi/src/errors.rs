@@ -1,4 +1,4 @@
-//! What every call has around it: it enters MPI, and passes a failure to the error handler of the object that the call is about.
+//! What most calls have in common: they enter MPI, and pass a failure to the error handler of the object that the call is about.
 
 use std::ffi::c_int;
 
@@ -27,7 +27,7 @@ pub(crate) fn finish_alone(mpi: &Mpi, function: &str, outcome: Outcome<()>) -> c
     finish(&mpi.alone, function, outcome)
 }
 
-/// Runs a call about a communicator.
+/// Enters MPI, and runs a call about a communicator. The error handler of `MPI_COMM_SELF` runs if the handle is invalid.
 #[inline(always)]
 pub(crate) fn on_communicator(
     function: &str,
@@ -59,7 +59,7 @@ pub(crate) fn on_communicator_in(
     finish(object, function, outcome)
 }
 
-/// Runs a call that has no communicator.
+/// Enters MPI, and runs a call that has no communicator.
 #[inline(always)]
 pub(crate) fn on_process(function: &str, call: impl FnOnce(&Mpi) -> Outcome<()>) -> c_int {
     match enter(function) {

@@ -1,10 +1,10 @@
 //! Events and their one source (MPI 5.0 section 15.3.8).
 //!
-//! The engine records watched events ([`mpi_over_am::events`]). A callback runs at the end of the C call in which its event happened,
-//! outside MPI, so the callback may call any function (`MPI_T_CB_REQUIRE_NONE`). One thread at a time delivers events, in the order of
-//! their timestamps. An event that happens while a callback runs is delivered after the callback.
+//! The engine records watched events ([`mpi_over_am::events`]). Callbacks run at the end of a C call, outside MPI, so they may call any
+//! function (`MPI_T_CB_REQUIRE_NONE`). One thread at a time delivers events, in the order of their timestamps. An event that happens while
+//! a callback runs is delivered after the callback.
 //!
-//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are valid for the accesses that the
+//! SAFETY: each `mpi_*` function here is called under the contract that the standard gives it: pointers are valid for the accesses that the
 //! standard specifies; they may be null only where the standard allows it.
 
 #![expect(
@@ -126,8 +126,8 @@ fn watch_what_is_registered() -> Result<(), c_int> {
     Ok(())
 }
 
-/// Runs the callbacks of recorded events, and then the handlers of dropped events. Does nothing if another thread is doing this, or if this
-/// thread is in such a callback.
+/// Runs the callbacks of at most [`EVENTS_MAX`] recorded events, and then the handlers of dropped events. Does nothing if another thread is
+/// doing this, or if this thread is in such a callback.
 pub(crate) fn deliver() {
     static IS_DELIVERING: AtomicBool = AtomicBool::new(false);
     if IS_DELIVERING.swap(true, Ordering::Acquire) {

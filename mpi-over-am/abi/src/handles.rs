@@ -1,5 +1,5 @@
-//! Handles: numbers below 2^31 that name a slot and the generation of its object, so that a freed handle is recognised. A lookup is one
-//! indexed load, without a hash or a lock.
+//! Handles: numbers below 2^31 that name a slot and the generation of its object, so that a freed handle is recognised until its slot was
+//! freed 64 times. A lookup is one indexed load, without a hash or a lock.
 //!
 //! ```text
 //! bits  0..20   slot
@@ -109,7 +109,7 @@ impl<T: Clone> Handles<T> {
         self.table.borrow_mut().slots[handle & (SLOTS_MAX - 1)].object = Some(object);
     }
 
-    /// The object of a handle; `None` if the handle is of another kind, was freed, or never existed.
+    /// The object of a handle; `None` if the handle is of another kind, was freed, is only reserved, or never existed.
     #[inline]
     pub(crate) fn get(&self, handle: usize) -> Option<T> {
         self.table.borrow().find(handle).cloned()
@@ -121,8 +121,8 @@ impl<T: Clone> Handles<T> {
     /// No object may be inserted or removed while the reference lives.
     #[inline]
     pub(crate) unsafe fn peek(&self, handle: usize) -> Option<&T> {
-        // SAFETY: the table is not borrowed mutably: each function of this type ends its borrow without running other code, and the caller
-        // has promised to call none of those that change the table while the reference lives.
+        // SAFETY: the table is not borrowed mutably: the functions that borrow it so end the borrow before they return, and the caller has
+        // promised to call none of them while the reference lives.
         unsafe { &*self.table.as_ptr() }.find(handle)
     }
 

@@ -1,7 +1,7 @@
 //! Info objects (MPI 5.0 chapter 10). They work before `MPI_Init` and after `MPI_Finalize` too, from any thread, so they belong to the
 //! process and not to MPI.
 //!
-//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are valid for the accesses that the
+//! SAFETY: each `mpi_*` function here is called under the contract that the standard gives it: pointers are valid for the accesses that the
 //! standard specifies.
 
 #![expect(
@@ -30,7 +30,7 @@ fn infos() -> MutexGuard<'static, Handles<Info>> {
     INFOS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether a handle is that of an info object, or `MPI_INFO_NULL`.
+/// Whether a handle is that of an info object (`MPI_INFO_ENV` is one), or `MPI_INFO_NULL`.
 pub(crate) fn is_info(handle: MPI_Info) -> bool {
     matches!(handle, MPI_INFO_NULL | MPI_INFO_ENV) || infos().get(handle.0).is_some()
 }
@@ -44,7 +44,7 @@ pub(crate) fn no_info(handle: MPI_Info) -> Failure {
     Failure::new(ErrorClass::Info, what)
 }
 
-/// The contents of an info object, which must exist.
+/// The contents of an info object; an error for `MPI_INFO_NULL` and invalid handles.
 fn contents(handle: MPI_Info) -> Outcome<Info> {
     match handle {
         MPI_INFO_ENV => Ok(mpi_over_am::Environment::start_info()),

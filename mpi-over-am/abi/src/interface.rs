@@ -100,7 +100,7 @@ pub(crate) unsafe fn mpi_abi_get_fortran_info(info: *mut MPI_Info) -> c_int {
     give("MPI_Abi_get_fortran_info", info, fortran_info())
 }
 
-/// The properties of Fortran's types are fixed: a program may set the same values again, and no others.
+/// The properties of Fortran's types are fixed: a program may set the same values again, and no others. Unknown keys are ignored.
 pub(crate) unsafe fn mpi_abi_set_fortran_info(info: MPI_Info) -> c_int {
     let check = || {
         let (said, known) = (info_of(info)?, fortran_info()?);

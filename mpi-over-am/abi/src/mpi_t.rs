@@ -9,7 +9,7 @@ use crate::constants::{
     MPI_T_ERR_NOT_INITIALIZED,
 };
 
-/// First handle of enumerations, variables and events.
+/// First handle of enumerations; all other handles of the interface are larger ([`new_handle`]).
 pub(crate) const HANDLES_FROM: usize = 0x1000;
 
 /// Number of starts of the interface minus number of its ends. Relaxed: it publishes nothing; locks protect the state of the interface.

@@ -1,7 +1,7 @@
 //! Packing (MPI 5.0 section 5.2): elements into a buffer of bytes and back, in the machine's form or in external32.
 //!
-//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are valid for the accesses that the
-//! standard specifies, buffers are not used until their operation has ended, and one thread at a time executes here (`state`).
+//! SAFETY: each `mpi_*` function here is called under the contract that the standard gives it: pointers are valid for the accesses that the
+//! standard specifies, and buffers are not used until their operation has ended. One thread at a time uses the state of MPI (`state`).
 
 #![expect(
     clippy::undocumented_unsafe_blocks,
@@ -30,7 +30,7 @@ struct Rest {
 
 impl Rest {
     /// # Errors
-    /// A null buffer, a negative size, a position outside the buffer.
+    /// A negative size, a null `position`, a position outside the buffer, or a null buffer with bytes from the position on.
     fn new(buffer: *const c_void, size: i64, position: *mut i64) -> Outcome<Self> {
         let (whole, position) = (count_of(size)?, not_null(position)?);
         let before = unsafe { *position };

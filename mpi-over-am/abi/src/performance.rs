@@ -1,7 +1,7 @@
 //! Performance variables of the tool information interface (MPI 5.0 section 15.3.7): counts of what a task has done, and lengths of its
 //! queues. Counters run while a handle is started, from 0 or from the value written; levels always have their current value.
 //!
-//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are valid for the accesses that the
+//! SAFETY: each `mpi_*` function here is called under the contract that the standard gives it: pointers are valid for the accesses that the
 //! standard specifies; they may be null only where the standard allows it.
 
 #![expect(
@@ -107,7 +107,7 @@ struct Handle {
     count: usize,
     /// The values counted before the last start, or the values written.
     kept: Vec<u64>,
-    /// The counts when the handle was started; `None` while the handle is stopped.
+    /// The counts when the handle was started, or its values were written; `None` while the handle is stopped.
     since: Option<Vec<u64>>,
 }
 

@@ -1,7 +1,7 @@
 //! Sending, receiving and probing (MPI 5.0 chapter 3).
 //!
-//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are valid for the accesses that the
-//! standard specifies, buffers are not used until their operation has ended, and one thread at a time executes here (`state`).
+//! SAFETY: each `mpi_*` function here is called under the contract that the standard gives it: pointers are valid for the accesses that the
+//! standard specifies, and buffers are not used until their operation has ended. One thread at a time uses the state of MPI (`state`).
 
 #![expect(
     clippy::undocumented_unsafe_blocks,
@@ -36,7 +36,7 @@ unsafe fn give(id: RequestId, at: *mut MPI_Request) -> Outcome<()> {
     Ok(())
 }
 
-/// Stores the handle of a persistent request.
+/// Stores the handle of a persistent request, and records the communicator whose error handler runs if the request fails.
 ///
 /// # Safety
 /// Those of [`give`].
@@ -49,7 +49,7 @@ pub(crate) unsafe fn give_kept(
     Ok(())
 }
 
-/// The bytes of a blocking send, as a slice; `None` if they are not known to be contiguous.
+/// The bytes of a blocking send, as a slice; `None` if they are not known to be contiguous, the count is invalid, or the address is null.
 #[inline(always)]
 unsafe fn bytes_to_send<'a>(
     mpi: &Mpi,
@@ -70,14 +70,14 @@ type Elements<P> = (P, i64, MPI_Datatype);
 enum Remaining {
     /// Nothing: the message was sent.
     Nothing,
-    /// To send this number of bytes as a packet, or to wait: they do not fit into a completion entry, or no credit is at hand.
+    /// To send this number of bytes, which do not fit into a completion entry, or for which no entry could be written.
     Packet(&'static Mpi, usize),
-    /// Everything: calls take a lock, the data are not known to be contiguous, or the communicator is still being made.
+    /// Everything, for instance because calls take a lock, or the data are not known to be contiguous.
     Everything,
 }
 
-/// Sends a message in standard mode if writing one completion entry is enough. Calls no function before the entry is written, so the calls
-/// below keep their arguments in registers, and pass them on to the slow paths by a jump.
+/// Sends a message in standard mode if writing one completion entry is enough. Calls no function before the entry is written, so
+/// [`mpi_send_c`] and [`mpi_isend_c`] keep their arguments in registers, and pass them on to the slow paths by a jump.
 #[inline(always)]
 unsafe fn send_line(
     (at, count, datatype): Elements<*const c_void>,
@@ -107,8 +107,8 @@ unsafe fn send_line(
     }
 }
 
-/// Sends bytes in standard mode as one packet or in pieces, if they can be sent at once; returns whether they were sent. The general path
-/// handles communicators that are still being made.
+/// Sends bytes in standard mode as one packet or in pieces, if they can be sent at once; returns whether they were sent. If not, the caller
+/// takes the general path.
 ///
 /// # Safety
 /// There must be `len` bytes at `at`, which the program lends for the duration of the call.
@@ -759,7 +759,8 @@ pub(crate) unsafe fn mpi_mrecv_c(
     })
 }
 
-/// Starts the receive of a matched message; `of` becomes the message's communicator.
+/// Starts the receive of a matched message; `of` becomes the message's communicator. For `MPI_MESSAGE_NO_PROC`, starts a receive from
+/// `MPI_PROC_NULL`.
 unsafe fn start_mrecv(
     mpi: &Mpi,
     buf: *mut c_void,

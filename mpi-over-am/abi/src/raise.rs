@@ -45,7 +45,8 @@ pub(crate) fn errhandlers() -> MutexGuard<'static, Handles<ErrhandlerObject>> {
     ERRHANDLERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Changes the counts of the program's error handler, and removes it when nothing uses it any more.
+/// Changes the counts of the program's error handler, and removes the handler when nothing uses it any more. Does nothing for a predefined
+/// handler.
 pub(crate) fn change(handle: MPI_Errhandler, change: impl FnOnce(&mut ErrhandlerObject)) {
     let all = errhandlers();
     if let Some(mut object) = all.get(handle.0) {
@@ -171,7 +172,7 @@ pub(crate) fn rank_in_job() -> u32 {
 }
 
 /// Runs an error handler for the object that `handle` names: a function of the program, or a predefined handler, which returns or ends the
-/// job. If the handler returns, returns the error code that the MPI call is to return.
+/// job. If the handler returns, returns the error code that the MPI call must return; [`last_said`] then has the text of the error.
 #[cold]
 #[inline(never)]
 pub(crate) fn raise_through(
@@ -225,7 +226,7 @@ thread_local! {
     static LAST: RefCell<Option<(c_int, String)>> = const { RefCell::new(None) };
 }
 
-/// The text of the last error with this code.
+/// The text of this thread's last error, if the error had this code.
 pub(crate) fn last_said(code: c_int) -> Option<String> {
     LAST.with_borrow(|last| last.clone()).filter(|(last, _)| *last == code).map(|(_, said)| said)
 }

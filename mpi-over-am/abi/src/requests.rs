@@ -1,7 +1,7 @@
 //! Requests: waiting for them, testing and freeing them (MPI 5.0 sections 3.7 to 3.9 and 4.2).
 //!
-//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are valid for the accesses that the
-//! standard specifies, buffers are not used until their operation has ended, and one thread at a time executes here (`state`).
+//! SAFETY: each `mpi_*` function here is called under the contract that the standard gives it: pointers are valid for the accesses that the
+//! standard specifies, and buffers are not used until their operation has ended. One thread at a time uses the state of MPI (`state`).
 
 #![expect(
     clippy::undocumented_unsafe_blocks,
@@ -73,7 +73,7 @@ fn no_request(handle: MPI_Request) -> Failure {
 }
 
 /// Stores the status of a completed operation, and sets the handle of its request to null unless the request is persistent. Returns the
-/// failure if the operation has failed; a cancelled operation has not failed.
+/// failure if the operation, or a function of a generalized request, has failed; a cancelled operation has not failed.
 #[inline]
 unsafe fn ended(
     mpi: &Mpi,
@@ -109,7 +109,7 @@ unsafe fn ended(
     }
 }
 
-/// Stores the status of a failed operation.
+/// Stores the status of a failed operation; returns the failure.
 #[cold]
 unsafe fn ended_badly(error: Error, status: *mut MPI_Status) -> Failure {
     let known = match error {
@@ -241,10 +241,10 @@ impl WaitList for Single {
 }
 
 /// Waits for requests in their order. Those whose only result is a status are completed with one lookup in the table of requests;
-/// `otherwise` gets the other requests.
+/// `otherwise` gets the other requests, and those whose wait has failed, with their results.
 ///
 /// # Errors
-/// A handle is invalid; the requests before it have then completed.
+/// A handle is invalid: the requests before it have then completed. No request had to wait, and progress has failed: all have completed.
 unsafe fn wait_in_order(
     mpi: &Mpi,
     count: usize,

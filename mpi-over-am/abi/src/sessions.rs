@@ -5,8 +5,8 @@
 //! session when they call `MPI_Finalize`, they cannot communicate with the other tasks in later sessions: the others start MPI again, on
 //! another context.
 //!
-//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are valid for the accesses that the
-//! standard specifies, buffers are not used until their operation has ended, and one thread at a time executes here (`state`).
+//! SAFETY: each `mpi_*` function here is called under the contract that the standard gives it: pointers are valid for the accesses that the
+//! standard specifies, and buffers are not used until their operation has ended. One thread at a time uses the state of MPI (`state`).
 
 #![expect(
     clippy::undocumented_unsafe_blocks,
@@ -111,7 +111,7 @@ pub(crate) fn on_session(
     }
 }
 
-/// Refuses an unknown thread level. Any other level becomes `MPI_THREAD_MULTIPLE`, which includes all levels.
+/// Refuses an unknown thread level. A known level needs nothing: sessions have `MPI_THREAD_MULTIPLE`, which includes all levels.
 fn check_level(info: &mpi_over_am::Info) -> Outcome<()> {
     const LEVELS: [&str; 4] =
         ["MPI_THREAD_SINGLE", "MPI_THREAD_FUNNELED", "MPI_THREAD_SERIALIZED", "MPI_THREAD_MULTIPLE"];

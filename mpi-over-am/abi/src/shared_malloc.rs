@@ -19,7 +19,7 @@ type GiveBack = extern "C" fn(at: *mut u8, len: usize);
 type Serve =
     unsafe extern "C" fn(from: usize, bytes: usize, take: Option<Take>, give_back: GiveBack) -> c_int;
 
-/// MPI has started: a preloaded `malloc` uses job memory from now on.
+/// MPI has started: a preloaded `malloc` gets large blocks from job memory from now on.
 pub(crate) fn begin() {
     serve(Some(take));
 }

@@ -35,7 +35,7 @@ pub(crate) unsafe fn mpi_win_allocate_shared_c(
             return Err(Error::Unshareable { why }.into());
         }
         let base = window.base();
-        // SAFETY: the export has refused null; the program gave it for this result.
+        // SAFETY: `baseptr` is not null, and the program gave it for this result.
         unsafe { *baseptr.cast::<*mut u8>() = base };
         keep(mpi, window, base.expose_provenance(), win)
     })
@@ -61,7 +61,7 @@ pub(crate) unsafe fn mpi_win_shared_query_c(
         };
         // Parts that this task has not mapped are reported as empty, with a null address.
         let (base, bytes, unit) = found.unwrap_or((std::ptr::null_mut(), 0, 1));
-        // SAFETY: the export has refused null; the program gave the three for these results.
+        // SAFETY: none of the three is null, and the program gave them for these results.
         unsafe {
             *size = bytes as i64;
             *disp_unit = unit as i64;

@@ -36,7 +36,7 @@ use crate::objects::{
 use crate::raise::{KeptErrhandler, initial, raise_outside, set_end};
 use crate::types::{MPI_Comm, MPI_Datatype, MPI_Errhandler, MPI_Win};
 
-/// Everything between `MPI_Init` and `MPI_Finalize`.
+/// The state of MPI while it runs: the environment, and the objects that C's handles name.
 #[derive(Debug)]
 pub(crate) struct Mpi {
     pub(crate) environment: RefCell<Option<Environment>>,
@@ -114,7 +114,7 @@ impl Mpi {
         }
     }
 
-    /// The communicator with a context id; `MPI_COMM_SELF` if the communicator no longer exists.
+    /// The communicator with a context id; `MPI_COMM_SELF` without a context id, or if the communicator no longer exists.
     pub(crate) fn communicator_with(&self, context_id: Option<u32>) -> Rc<CommunicatorObject> {
         let Some(context_id) = context_id else { return Rc::clone(&self.alone) };
         let has_it = |object: &Rc<CommunicatorObject>| object.communicator.has_context_id(context_id);
@@ -137,7 +137,8 @@ impl Mpi {
         usize::try_from(count.checked_mul(size.into())?).ok()
     }
 
-    /// The communicator of a handle, borrowed for a moment; also `None` for one that is still being made.
+    /// The communicator of a handle, borrowed for a moment. `None` also for `MPI_COMM_SELF`, and for a communicator that is still being
+    /// made.
     ///
     /// # Safety
     /// No communicator may be made or freed while the reference lives.
@@ -316,7 +317,7 @@ const AFTER: u32 = 2;
 
 struct Process {
     stage: AtomicU32,
-    /// Whether `MPI_Finalize` has been called. MPI may still run, or run again, for sessions.
+    /// Whether `MPI_Finalize` has ended the world model. MPI may still run, or run again, for sessions.
     is_finalized: AtomicBool,
     has_progress_thread: AtomicBool,
     mpi: UnsafeCell<Option<Mpi>>,
@@ -324,8 +325,9 @@ struct Process {
 }
 
 // SAFETY: `mpi` is used by one thread at a time: by the lock, if the level is MPI_THREAD_MULTIPLE or there is a progress thread, otherwise
-// by the program's promise (MPI 5.0 section 11.6). Only three calls write `mpi`: MPI_Init and MPI_Finalize, which the program calls once,
-// from one thread; and the first MPI_Session_init while MPI does not run, when no other thread can use MPI.
+// by the program's promise (MPI 5.0 section 11.6). Only `begin` and `end` write `mpi`. `begin` runs while MPI does not run, and holds the
+// guard of `sessions::starting`; no thread can use MPI then. `end` runs in MPI_Finalize, or at exit if MPI runs for sessions only; the
+// program must then not use MPI in another thread.
 unsafe impl Sync for Process {}
 
 static PROCESS: Process = Process {
@@ -357,19 +359,19 @@ impl std::ops::Deref for Entered {
     }
 }
 
-/// Enters MPI for a call of `function`. `Err` holds the error code that the MPI call is to return: MPI was not started, or has ended.
+/// Enters MPI for a call of `function`. If MPI was not started, or has ended, runs the initial error handler; `Err` then holds the error
+/// code that the MPI call must return.
 #[inline(always)]
 pub(crate) fn enter(function: &str) -> Result<Entered, c_int> {
     let call = Call::enter(function);
-    // SAFETY: one thread at a time (see `Process`); the value is not moved from MPI_Init to MPI_Finalize.
+    // SAFETY: one thread at a time (see `Process`); the value is not moved between `begin` and `end`.
     match unsafe { (*PROCESS.mpi.get()).as_ref() } {
         Some(mpi) => Ok(Entered { mpi, _call: call }),
         None => Err(raise_outside(function, PROCESS.stage.load(Ordering::Acquire) == AFTER)),
     }
 }
 
-/// Like [`enter`], for a fast path that runs no code of the program, and needs nothing at its end. `None`: the call has
-/// to use `enter`.
+/// Like [`enter`], but without a guard: the caller must not run code of the program. `None`: the call must use `enter`.
 #[inline(always)]
 pub(crate) fn enter_briefly() -> Option<&'static Mpi> {
     if !Call::is_plain() {
@@ -391,12 +393,11 @@ pub(crate) fn is_running() -> bool {
     PROCESS.stage.load(Ordering::Acquire) == RUNNING
 }
 
-/// Whether `MPI_Finalize` has been called.
+/// Whether `MPI_Finalize` has ended the world model.
 pub(crate) fn is_finalized() -> bool {
     PROCESS.is_finalized.load(Ordering::Relaxed)
 }
 
-/// Records that `MPI_Finalize` is called.
 pub(crate) fn set_finalized() {
     PROCESS.is_finalized.store(true, Ordering::Relaxed);
 }
@@ -406,7 +407,8 @@ pub(crate) fn is_main_thread() -> bool {
     PROCESS.main_thread.load(Ordering::Relaxed) == this_thread()
 }
 
-/// Stores the running MPI. Must be called by the thread that has started MPI.
+/// Starts MPI in this process: from now on calls are allowed, and the calling thread is the main thread. Unless `MPI_Finalize` was called
+/// before, a preloaded `malloc` uses job memory. The caller must hold the guard of [`starting`](crate::sessions::starting).
 pub(crate) fn begin(mpi: Mpi) {
     PROCESS.main_thread.store(this_thread(), Ordering::Relaxed);
     set_end(end_job);
@@ -463,12 +465,13 @@ pub(crate) fn stop_progress_thread() {
     }
 }
 
-/// Removes the running MPI; `None` if it is not running.
+/// Ends MPI in this process: later calls fail, and a preloaded `malloc` takes no more job memory. Returns what was running; `None` if MPI
+/// was not running.
 pub(crate) fn end() -> Option<Mpi> {
     crate::shared_malloc::end();
     PROCESS.stage.store(AFTER, Ordering::Release);
     ByCall::set_running(false);
     ByCall::set_locking(false);
-    // SAFETY: MPI_Finalize is called once, when no other thread uses MPI any more (MPI 5.0 section 11.2.2).
+    // SAFETY: the program lets no other thread use MPI any more: in MPI_Finalize (MPI 5.0 section 11.2.2), and at exit.
     unsafe { (*PROCESS.mpi.get()).take() }
 }

@@ -1,7 +1,7 @@
-//! `MPI_Status`: the result of a receive (MPI 5.0 sections 3.2.5, 3.7.3, 3.8.4 and 13.3).
+//! `MPI_Status`: what an operation returns (MPI 5.0 sections 3.2.5, 3.7.3, 3.8.4 and 13.3).
 //!
-//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are valid for the accesses that the
-//! standard specifies, buffers are not used until their operation has ended, and one thread at a time executes here (`state`).
+//! SAFETY: each `mpi_*` function here is called under the contract that the standard gives it: pointers are valid for the accesses that the
+//! standard specifies, and buffers are not used until their operation has ended. One thread at a time uses the state of MPI (`state`).
 
 #![expect(
     clippy::undocumented_unsafe_blocks,
@@ -30,7 +30,8 @@ pub(crate) fn rank_in_c(rank: u32) -> c_int {
     }
 }
 
-/// Stores a status, if the program wants it. The error field is not changed: only calls that return several statuses set it.
+/// Stores a status, if the program wants it. The error field is not changed: calls that return several statuses set it
+/// themselves.
 ///
 /// # Safety
 /// `at` must be null (`MPI_STATUS_IGNORE`) or a program's status.
@@ -46,7 +47,7 @@ pub(crate) unsafe fn store(at: *mut MPI_Status, status: &Status) {
     }
 }
 
-/// Stores the empty status, for a wait on an inactive request; its error field is set, too (MPI 5.0 section 3.7.3).
+/// Stores the empty status, which a wait on an inactive request returns; its error field is set, too (MPI 5.0 section 3.7.3).
 ///
 /// # Safety
 /// Those of [`store`].

@@ -1,8 +1,8 @@
 //! How a datatype was made (MPI 5.0 section 5.1.13), and the datatypes that are selected by their members, class, size or range
 //! (sections 6.9.4, 19.1.5 and 19.1.6).
 //!
-//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are valid for the accesses that the
-//! standard specifies, buffers are not used until their operation has ended, and one thread at a time executes here (`state`).
+//! SAFETY: each `mpi_*` function here is called under the contract that the standard gives it: pointers are valid for the accesses that the
+//! standard specifies, and buffers are not used until their operation has ended. One thread at a time uses the state of MPI (`state`).
 
 #![expect(
     clippy::undocumented_unsafe_blocks,
@@ -139,10 +139,10 @@ pub(crate) unsafe fn mpi_type_get_envelope_c(
 /// Stores a list in a program's array.
 ///
 /// # Errors
-/// The array is too short, or null.
+/// The array is too short, or is null although the list has elements; an error of `element`.
 ///
 /// # Safety
-/// The array must have `max` elements.
+/// The array must be null or have `max` elements.
 unsafe fn give<T, V: Copy>(
     list: &[V],
     max: i64,
@@ -164,7 +164,8 @@ fn integer(value: i64) -> Outcome<c_int> {
     Ok(c_int::try_from(value).expect("it was given as an int"))
 }
 
-/// The handle for a type in the contents of another: the constant of a predefined type, or a new handle.
+/// The handle for a type in the contents of another: the constant of a predefined type, the one handle of an unnamed type ([`unnamed`]), or
+/// a new handle.
 fn handle_to_tell(mpi: &Mpi, datatype: &Datatype) -> Outcome<MPI_Datatype> {
     if is_unnamed(datatype) {
         return unnamed(mpi, || datatype.clone());
@@ -301,12 +302,17 @@ fn give_unnamed(function: &str, at: *mut MPI_Datatype, make: impl FnOnce() -> Ou
     })
 }
 
-/// A number of digits; `None` for `MPI_UNDEFINED`.
+/// A precision or an exponent range, in decimal digits; `None` for `MPI_UNDEFINED`.
 fn digits_of(digits: c_int) -> Outcome<Option<u32>> {
     if digits == MPI_UNDEFINED {
         return Ok(None);
     }
-    let what = || Failure::new(ErrorClass::Argument, format!("{digits} digits are below zero"));
+    let what = || {
+        Failure::new(
+            ErrorClass::Argument,
+            format!("the precision or range is {digits}: give a number from 0 up, or MPI_UNDEFINED"),
+        )
+    };
     u32::try_from(digits).map(Some).map_err(|_| what())
 }
 

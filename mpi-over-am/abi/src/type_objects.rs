@@ -43,7 +43,7 @@ fn on_type(
     })
 }
 
-/// Copies the attributes of a datatype to its new duplicate, by the program's copy functions.
+/// The properties of a new duplicate of a datatype: the attributes that the program's copy functions copy.
 ///
 /// # Errors
 /// The error of a copy function.

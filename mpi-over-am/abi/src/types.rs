@@ -29,7 +29,7 @@ pub(crate) struct MPI_Status {
     pub(crate) source: c_int,
     /// The message's tag.
     pub(crate) tag: c_int,
-    /// An error class, set only by calls that return several statuses.
+    /// An error code, set only by calls that return several statuses, and in empty statuses.
     pub(crate) error: c_int,
     /// Number of bytes received, in two halves; whether the operation was cancelled; two unused numbers.
     pub(crate) internal: [c_int; 5],
@@ -77,7 +77,7 @@ impl Ints {
     }
 }
 
-/// Reads the value at `at` before a call of the large form, for parameters that are read and written.
+/// Reads the value at `at` before a call of the large form, for parameters that are read and written; 0 if `at` is null.
 ///
 /// # Safety
 /// `at` must be null or readable, but need not have a meaningful value.

@@ -3,7 +3,7 @@
 //! Numbers are `MPI_COUNT`, -1 for `auto`; words are `MPI_INT` with an enumeration. MPI's own settings can be written until MPI starts; all
 //! other settings belong to the job, and cannot be written.
 //!
-//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are valid for the accesses that the
+//! SAFETY: each `mpi_*` function here is called under the contract that the standard gives it: pointers are valid for the accesses that the
 //! standard specifies; they may be null only where the standard allows it.
 
 #![expect(
@@ -76,7 +76,7 @@ pub(crate) fn forget_handles() {
     controls().handles.clear();
 }
 
-/// Joins the job with the written values, and starts the progress thread if one is wanted.
+/// Joins the job with the written values, sets whether calls take the lock, and starts the progress thread if one is wanted.
 ///
 /// # Errors
 /// Those of [`Environment::init_for`]; the progress thread cannot be started.

@@ -57,14 +57,15 @@ struct Header {
     taken_bytes: usize,
 }
 
-/// From this call on, takes large blocks from the job memory at `from`; if `take` is `None`, takes no more blocks there. Only the MPI
-/// library calls this, when MPI starts and ends.
+/// From this call on, `malloc` gets large blocks by `take`, in the `bytes` bytes of job memory at `from`, and `free` returns them by
+/// `give_back`. If `take` is `None`, `malloc` gets no more blocks there; those that it has got are still returned by `give_back`. Only the
+/// MPI library calls this, when MPI starts and ends.
 ///
-/// Returns whether the program's blocks will come from job memory: `false` if the program, or a library preloaded earlier, has its own
-/// `malloc`.
+/// Returns 1 if the program's calls reach this library. Otherwise returns 0 and changes nothing: the program, or a library preloaded
+/// earlier, has its own `malloc`.
 ///
 /// # Safety
-/// The memory must stay mapped, and the functions must stay callable, until the process ends.
+/// The `bytes` bytes at `from` must stay mapped, and both functions must stay callable, until the process ends.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mpi_malloc_serve(
     from: usize,
@@ -85,7 +86,7 @@ pub unsafe extern "C" fn mpi_malloc_serve(
     GIVE_BACK.store(give_back as usize, Ordering::Relaxed);
     FROM.store(from, Ordering::Relaxed);
     BYTES.store(bytes, Ordering::Relaxed);
-    // Release: pairs with the Acquire in `large`, so that a thread that gets a block also sees `GIVE_BACK`.
+    // Release: pairs with the Acquire in `large`, so that a thread that gets a block also sees `FROM`, `BYTES` and `GIVE_BACK`.
     TAKE.store(take.map_or(0, |take| take as usize), Ordering::Release);
     1
 }

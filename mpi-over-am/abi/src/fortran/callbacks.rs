@@ -13,7 +13,8 @@ use crate::constants::{
 use crate::types::{Callback, MPI_Datatype, MPI_Status};
 
 /// The extra state that C carries for a Fortran program: the program's own state, and its functions. It is never freed: a key stays in use
-/// while any object has an attribute with this key, and attributes are copied between objects. Programs make few keys.
+/// while any object has an attribute with this key, and attributes are copied between objects. Programs make few keys and
+/// generalized requests.
 #[derive(Debug)]
 pub(crate) struct Kept {
     functions: [Callback; 3],
@@ -51,7 +52,7 @@ const DUP: Callback = MPI_COMM_DUP_FN;
 macro_rules! attribute_functions {
     ($copy:ident $delete:ident $copy_in_c:ident $delete_in_c:ident $kind:ty, $state:ident,
      $null_copies:expr, $dups:expr, $null_deletes:expr) => {
-        /// The function for C that copies an attribute by calling the program's function.
+        /// The function for C that copies an attribute by calling the program's function; C's constant for a predefined function.
         pub(crate) fn $copy(function: Callback) -> Callback {
             if $null_copies.contains(&function) {
                 NULL_COPY
@@ -62,7 +63,7 @@ macro_rules! attribute_functions {
             }
         }
 
-        /// The function for C that deletes an attribute by calling the program's function.
+        /// The function for C that deletes an attribute by calling the program's function; C's constant for a predefined function.
         pub(crate) fn $delete(function: Callback) -> Callback {
             if $null_deletes.contains(&function) { 0 } else { $delete_in_c as *const () as usize }
         }
@@ -223,7 +224,7 @@ fn value_of(in_c: usize) -> i64 {
     all.values.get(&in_c).copied().unwrap_or(in_c as i64)
 }
 
-/// The value of an attribute in Fortran. For predefined attributes, C returns the value's address (include/mpi.h).
+/// The value of an attribute in Fortran. For predefined attributes but `MPI_WIN_BASE`, C returns the value's address (include/mpi.h).
 pub(crate) unsafe fn attribute(keyval: c_int, value: usize) -> i64 {
     let at = std::ptr::with_exposed_provenance::<c_int>(value);
     match keyval {
@@ -318,12 +319,12 @@ fn is_no_conversion(function: Callback) -> bool {
     function == own as *const () as usize
 }
 
-/// The function for C that converts data read from a file.
+/// The function for C that converts data read from a file; 0 if no conversion is needed.
 pub(crate) fn read_conversion(function: Callback) -> Callback {
     if is_no_conversion(function) { 0 } else { read_conversion_in_c as *const () as usize }
 }
 
-/// The function for C that converts data written to a file.
+/// The function for C that converts data written to a file; 0 if no conversion is needed.
 pub(crate) fn write_conversion(function: Callback) -> Callback {
     if is_no_conversion(function) { 0 } else { write_conversion_in_c as *const () as usize }
 }

@@ -1,6 +1,6 @@
 //! Routines of MPI-1 that the standard has removed and old programs still call, and routines that only Fortran has.
 //!
-//! SAFETY: every function here is called by Fortran, under the contract that the standard gave it: arguments are valid for the accesses
+//! SAFETY: Fortran calls each exported function here under the contract that the standard gave it: arguments are valid for the accesses
 //! that the standard specifies.
 
 #![expect(

@@ -1,7 +1,7 @@
 //! Strings: Fortran's have their declared length, padded with blanks; C's end with a NUL.
 //!
-//! SAFETY: every function here is called by Fortran, under the contract that the standard gives it: arguments are valid for the accesses
-//! that the standard specifies.
+//! SAFETY: the Fortran routines call the functions here with arguments of the program, which are valid for the accesses that the standard
+//! specifies.
 
 #![expect(
     clippy::undocumented_unsafe_blocks,

@@ -24,7 +24,7 @@ const HEADER: &str = include_str!(concat!(env!("OUT_DIR"), "/include/mpi.h"));
 /// The file to which all other tools are links: it acts according to the name under which it is called.
 const PROGRAM: &str = "mpiexec";
 
-/// The names of those links, including names that users know from other libraries.
+/// The names of the links to [`PROGRAM`], including names that users know from other libraries.
 pub(super) const NAMES: [&str; 7] = ["mpicc", "mpicxx", "mpic++", "mpifort", "mpif90", "mpif77", "mpirun"];
 
 const LICENCES: [(&str, &str); 2] = [
@@ -168,7 +168,7 @@ fn written_by(launcher: &Path, what: &str) -> io::Result<String> {
     }
 }
 
-/// Copies a program or a library without debug information, which is nine tenths of the file.
+/// Copies a program or a library without debug information, which is most of the file.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     replace(to, |place| {
         fs::copy(from, place).map_err(|error| at(from, &error))?;

@@ -1,4 +1,4 @@
-//! Manual pages and completions: for `amrun` from the launcher itself, for the other programs from their help.
+//! Manual pages and completions, made from the help texts of the programs. `amrun` writes its own.
 
 use std::fmt::Write as _;
 

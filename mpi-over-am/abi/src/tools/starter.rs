@@ -402,7 +402,7 @@ impl Plan {
     }
 }
 
-/// The words of a file for `-configfile`: its lines are the sections of a command line; `#` begins a comment.
+/// The words of a file for `-configfile`: its lines are the sections of a command line. Lines that begin with `#` are comments.
 fn in_file(path: &Path) -> Result<Vec<OsString>, String> {
     let text =
         fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
@@ -445,7 +445,7 @@ fn binding(word: &OsStr) -> Result<&'static str, String> {
     }
 }
 
-/// The output of `amrun info`, and the settings of MPI.
+/// The output of `amrun info`, and the settings of MPI; the setting that `words` name, if they name one.
 fn info(words: &[String]) -> Result<String, String> {
     let wanted = Wanted::read(words).map_err(|what| format!("--{what}"))?;
     let settings = Settings::from_env().map_err(|error| error.to_string())?;
@@ -478,7 +478,7 @@ fn amrun_info(words: &[String]) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The launcher's path: beside this program.
+/// The launcher's path: beside this program, or else a name to be looked up in PATH.
 fn launcher(own: &Path) -> PathBuf {
     Some(own.with_file_name("amrun")).filter(|amrun| amrun.exists()).unwrap_or_else(|| "amrun".into())
 }

@@ -88,8 +88,6 @@ impl Wrapper {
         let compiler = std::env::var_os(self.variable).unwrap_or_else(|| self.compiler.into());
         let compile = || self.compile_options(&compiler, &paths);
         let link = [joined("-L", &paths.library), joined("-Wl,-rpath,", &paths.library), "-lmpi_abi".into()];
-        // Adds no libraries if nothing is linked: some compilers warn about libraries in a run that only compiles, and a question about the
-        // compiler itself (`--version`) has nothing to do with MPI.
         let is_only =
             |argument: &OsString| ["-c", "-E", "-S", "-M", "-MM"].iter().any(|only| argument == only);
         let is_source = |argument: &OsString| {
@@ -102,6 +100,8 @@ impl Wrapper {
             Request::CompileOptions | Request::LinkOptions => Vec::new(),
             _ => vec![compiler.clone()],
         };
+        // A run without a source, such as `--version`, gets no options of MPI. With `-c` and the like no libraries are added, because some
+        // compilers warn about libraries that they do not use.
         match request {
             Request::CompileCommand | Request::CompileOptions => words.extend(compile()),
             Request::LinkCommand | Request::LinkOptions => words.extend(link),
