@@ -376,7 +376,7 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
     /// Ends MPI in this task. Does not wait for the other tasks to end MPI, because they may still have sessions.
     ///
     /// # Errors
-    /// An error while making progress.
+    /// The deferred error of an earlier call; an error while making progress.
     pub fn leave(self) -> Result<()> {
         self.progress.stop();
         let mut state = self.state()?;
