@@ -1,12 +1,11 @@
-//! The types of memory: ranges that operations hold, bytes that have arrived, memory that the fabric allocated, and memory that tasks
-//! share.
+//! The types of memory: ranges that operations hold, bytes that have arrived, blocks of memory, and memory that tasks share.
 //!
-//! * [`RawBytes`] and [`RawBuffer`]: a range of user memory whose owner has promised to leave it alone until the operation that holds it
-//!   has ended. Blocking calls make such ranges from borrows, other operations make them from buffers that they own, and callers that have
-//!   pointers use the `unsafe` constructors.
+//! * [`RawBytes`] and [`RawBuffer`]: a range of user memory that stays live until the operation that holds it has ended. Until then its
+//!   owner must not write to a `RawBytes`, and must not touch a `RawBuffer`. Blocking calls make such ranges from borrows, other operations
+//!   make them from buffers that they own, and callers that have pointers use the `unsafe` constructors.
 //! * [`Arrived`]: bytes of a message that lie in private memory or still in the NIC's buffer, where the sender could change them. They are
 //!   copied, never borrowed as a slice.
-//! * [`JobBuffer`] and [`Exposed`]: memory that the fabric allocated, private to the program or open to peers.
+//! * [`JobBuffer`] and [`Exposed`]: blocks of memory, private to the program or open to peers.
 //! * [`SharedMemory`]: one block of memory, mapped by several tasks.
 
 #[expect(unsafe_code, reason = "hands memory of a buffer to the operation or region that keeps the buffer")]

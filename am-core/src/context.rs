@@ -67,7 +67,7 @@ pub struct Limits {
     pub handlers_max: usize,
     /// Maximum number of counters at a time.
     pub counters_max: usize,
-    /// Maximum number of packets in flight from one sender to one target.
+    /// Maximum number of one-way packets of one sender that one target has not consumed.
     pub credits: u32,
     /// Maximum number of unanswered requests per peer.
     pub requests_max: u32,

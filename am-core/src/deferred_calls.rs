@@ -13,7 +13,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// Gives jobs to the handler thread, and carries out requests of its handlers; returns whether there were any.
     ///
     /// # Errors
-    /// The panic of a handler, or the error of a request.
+    /// The thread cannot be started; the panic of a handler; the error of a request or of an answer.
     pub(crate) fn work_on_thread(&mut self) -> Result<bool> {
         let mut moved = false;
         while let Some(job) = self.engine.take_thread_job() {

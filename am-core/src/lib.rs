@@ -18,9 +18,9 @@
 //!   counter subtracts the value that it waited for.
 //! * **Fences** wait for all earlier operations: for their data, or also for their handlers; the collective fence is also a barrier.
 //!
-//! Everything happens inside calls: a context makes progress in every call that waits, in get and rmw, and in
-//! [`probe`](Context::probe); amsend and put make progress only if they find no credit. No code runs outside the program's calls, except
-//! completion handlers that were sent to the handler thread.
+//! Everything happens inside calls: a context makes progress in every call that waits, in get and rmw, and in [`probe`](Context::probe);
+//! amsend and put make progress only if they find no credit. No code runs outside the program's calls, except completion handlers on the
+//! handler thread, and all handlers in the interrupt mode of a [`SharedContext`].
 //!
 //! # What is promised
 //!
@@ -154,7 +154,7 @@
 //! [`shared`] is a context for several threads, with interrupts if the program wants them. [`context`] opens a context; the operations are
 //! its methods, one file each in `verbs`. [`handler`] documents what handlers receive and may return. The protocol, the meaning of packets,
 //! is a crate of its own, `am-core-engine`, without input, output, clock or threads. [`pgas`] is for programs that see one memory over all
-//! tasks. [`fabric`] has the traits that a transport implements. [`buffer`] has the `unsafe` blocks.
+//! tasks. [`fabric`] has the traits that a transport implements. [`buffer`] has the `unsafe` blocks, except those of test fabrics.
 
 #![expect(
     clippy::cast_possible_truncation,

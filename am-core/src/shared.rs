@@ -28,7 +28,7 @@ use crate::verbs::{OwnedHandle, PollReason};
 /// Longest sleep of a poller. An arrival, or a thread that wants the lock, ends the sleep.
 const SLEEP_MAX: Duration = Duration::from_millis(500);
 /// Time between two rings by a caller that waits for the progress thread to end. Rings are repeated because a ring just before that thread
-/// sleeps is lost.
+/// sleeps may be lost.
 const RING_AGAIN: Duration = Duration::from_micros(50);
 /// Longest sleep of a thread that only waits for progress by other threads.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -118,7 +118,8 @@ impl<F: Fabric, H: HandlerSet> SharedContext<F, H> {
         }
     }
 
-    /// Like [`Context::msgpoll`], without blocking: if another thread uses the context, returns [`PollReason::OtherThread`] at once.
+    /// Like [`Context::msgpoll`], but does not wait for the lock: if another thread uses the context, returns [`PollReason::OtherThread`]
+    /// at once.
     ///
     /// # Errors
     /// Those of [`wait_for`](Self::wait_for).
@@ -135,7 +136,7 @@ impl<F: Fabric, H: HandlerSet> SharedContext<F, H> {
         Ok(reason)
     }
 
-    /// Like [`Context::wait_counter`]; several threads may wait, also for the same counter.
+    /// Like [`Context::wait_counter`], without its time-out. Several threads may wait, also for the same counter.
     ///
     /// # Errors
     /// Those of [`wait_for`](Self::wait_for); a removed counter.

@@ -1,9 +1,9 @@
 //! A value for one thread at a time: the base of [`SharedContext`](crate::shared::SharedContext) and of MPI for several threads.
 //!
-//! A waiting thread holds the lock while it polls and sleeps, on behalf of all threads. Another thread that wants the lock increments a
-//! count and rings; the poller then releases the lock before it polls again. A ring just before the poller sleeps is lost, so rings are
-//! repeated until the lock is free. A thread may also wait for the results of pollers without polling itself ([`sleep`](Turns::sleep)), and
-//! then takes the lock like any other thread.
+//! The value is behind a lock. A thread that waits for an operation (the poller) holds the lock while it polls and sleeps, on behalf of all
+//! threads. A thread that wants the lock increments a count and rings the task's doorbell; the poller sees the count, and releases the lock
+//! before it polls again. A ring just before the poller sleeps may be lost, so the thread rings until it has the lock. A thread may also
+//! wait for the results of pollers without polling itself ([`sleep`](Turns::sleep)), and then takes the lock like any other thread.
 
 #[cfg(loom)]
 use loom::{

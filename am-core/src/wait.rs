@@ -280,11 +280,11 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         }
     }
 
-    /// Like [`wait_counter`](Self::wait_counter), for at most `limit`. Returns whether the counter reached `val`; if not, nothing was
-    /// subtracted.
+    /// Like [`wait_counter`](Self::wait_counter), for at most `limit`, whatever the context's time-out. Returns false, and subtracts
+    /// nothing, if the counter has not reached `val` by then.
     ///
     /// # Errors
-    /// Those of [`wait_counter`](Self::wait_counter).
+    /// Those of [`wait_counter`](Self::wait_counter), except [`Error::TimedOut`].
     pub fn wait_counter_for(&mut self, counter: Counter, val: u64, limit: Duration) -> Result<bool> {
         in_handler::check("wait_counter_for")?;
         let _span = Span::begin("wait_counter_for");
@@ -308,8 +308,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// Waits briefly for the next message of `source`, and looks at it in the ring, if it is a one-way message for `handler`.
     /// [`parts_of`](Self::parts_of) then lends its parts, and [`take_next`](Self::take_next) consumes it. If the caller does not consume
     /// the message, the next round of progress gives it to its header handler. The caller must be the only possible receiver of the
-    /// message. `None`: nothing arrived in time, another message arrived, or the caller has to make progress first. Messages of one source
-    /// do not overtake each other.
+    /// message. `None`: nothing arrived in time, another message arrived, or the call is not possible now; the caller must then make
+    /// progress. Messages of one source do not overtake each other.
     #[inline(always)]
     pub fn look_at_next(&mut self, source: Peer, handler: HandlerId) -> Option<Next> {
         if !in_handler::is_unmarked() || self.taken_in_line >= TAKEN_IN_LINE_MAX {
@@ -320,7 +320,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     }
 
     /// User header and data of the message that the last [`look_at_next`](Self::look_at_next) returned, and the handlers. `None`: the
-    /// message names a counter or has a long user header, and must not be consumed here.
+    /// message must not be consumed here, because it names a counter, or because its user header or its data are not in one piece.
     #[inline(always)]
     pub fn parts_of(&mut self, next: &Next) -> Option<(&mut H, &[u8], Arrived<'_>)> {
         let Self { fabric, handlers, inline, .. } = self;
@@ -335,10 +335,12 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.fabric.take_next(next);
     }
 
-    /// One round of progress (`LAPI_Probe`): handles arrivals, and returns whether there were any. Never blocks.
+    /// One round of progress (`LAPI_Probe`): handles one event, and does some of the waiting work; returns whether there was anything to
+    /// do. Never blocks.
     ///
     /// # Errors
-    /// The error of an event; a call inside a handler.
+    /// The error of an event or of waiting work; an error that an earlier call has kept; the failure of a task, unless the program goes on
+    /// after failures ([`set_go_on`](Self::set_go_on)); a call inside a handler.
     #[inline]
     pub fn probe(&mut self) -> Result<bool> {
         in_handler::check("probe")?;

@@ -210,7 +210,7 @@ impl Width {
 
 /// Operates atomically on the word at `at`; returns the old value, or `None` if the word is not aligned to its size.
 ///
-/// Each operation has acquire and release ordering, as a lock word needs. A compare-and-swap that changes nothing only acquires.
+/// Each operation has acquire and release ordering, as a lock word needs. A compare-and-swap that changes nothing may only acquire.
 ///
 /// # Safety
 /// The bytes of the word must be readable and writable, and meanwhile other tasks and threads may access them by atomic operations only.

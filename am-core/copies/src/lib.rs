@@ -61,7 +61,7 @@ pub unsafe fn bytes(from: *const u8, to: *mut u8, len: usize) {
 }
 
 /// Copies with the widest registers that the processor has if `len` is 512 bytes to 16 KiB (the length of a long packet), and by
-/// [`core::ptr::copy`] otherwise. If source and destination overlap, the destination holds a mixture of bytes.
+/// [`core::ptr::copy`] otherwise. If source and destination overlap, the destination may hold a mixture of bytes.
 ///
 /// # Safety
 /// `len` bytes at `from` must be readable, and `len` bytes at `to` writable.
@@ -130,7 +130,7 @@ pub unsafe fn words(from: *const u8, to: *mut u8, words: usize) {
 
 /// A copy whose stores bypass this processor's caches, if the processor has such stores. The next reader gets the lines from memory instead
 /// of from these caches, and this processor does not fetch lines that it overwrites. The copy is stored before any later store of this
-/// thread. If source and destination overlap, the destination holds a mixture of bytes.
+/// thread. If source and destination overlap, the destination may hold a mixture of bytes.
 ///
 /// # Safety
 /// `len` bytes at `from` must be readable, and `len` bytes at `to` writable.

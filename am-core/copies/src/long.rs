@@ -27,7 +27,7 @@ pub(crate) const fn is_long(len: usize) -> bool {
 cpufeatures::new!(registers_of_64_bytes, "avx512f", "avx512vbmi2");
 cpufeatures::new!(registers_of_32_bytes, "avx");
 
-/// Copies `len` bytes. If source and destination overlap, the destination holds a mixture of bytes.
+/// Copies `len` bytes. If source and destination overlap, the destination may hold a mixture of bytes.
 ///
 /// # Safety
 /// `len` bytes at `from` must be readable, and `len` bytes at `to` writable.

@@ -200,7 +200,7 @@ pub(crate) fn lend_in_scope<'env, C, R>(
 ///
 /// # Safety
 /// A fork must have just made this process, and the calling thread must be its only one. Operations begun before the fork must not be able
-/// to access its memory.
+/// to access this process's memory.
 pub unsafe fn mark_copied_process() {
     in_handler::mark_copy();
 }

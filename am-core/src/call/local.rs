@@ -28,7 +28,7 @@ impl<S> Local<S> {
     pub fn with<R>(&self, call: impl FnOnce(&mut S) -> R) -> R {
         assert!(
             !in_handler::is_running(),
-            "Local::with inside a function or inside another Local::with: the value is in use already"
+            "Local::with inside a handler, a function of a call or another Local::with: the value may be in use"
         );
         let _mark = in_handler::Mark::set();
         call(&mut self.lock())

@@ -132,7 +132,7 @@ impl<T: Pod> GlobalPointer<T> {
     /// Returns the element's value (get).
     ///
     /// # Errors
-    /// Those of [`Context::get`].
+    /// Those of [`get`](Self::get).
     #[inline]
     pub fn read<F: Fabric, H: HandlerSet>(self, context: &mut Context<F, H>) -> Result<T> {
         let mut value = T::zeroed();
@@ -144,7 +144,7 @@ impl<T: Pod> GlobalPointer<T> {
     /// earlier.
     ///
     /// # Errors
-    /// Those of [`Context::put`].
+    /// Those of [`put`](Self::put).
     #[inline]
     pub fn write<F: Fabric, H: HandlerSet>(self, context: &mut Context<F, H>, value: T) -> Result<()> {
         self.put(context, std::slice::from_ref(&value), PutOptions::default())

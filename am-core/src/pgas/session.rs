@@ -349,7 +349,7 @@ impl<'c, F: Fabric, H: HandlerSet> Session<'c, F, H> {
     }
 
     /// One round of progress for the future of `slot`. An error while making progress ends the wait for a counter, which may depend on a
-    /// failed task. Transfers and rmws end by themselves, and leave the error to the next call that can report it.
+    /// failed task. Other operations end by themselves, and leave the error to the next call that can report it.
     fn progress_for(&self, slot: usize) -> Result<()> {
         let is_counter =
             matches!(self.slots.borrow().slots[slot], Slot::UnderWay { waits: Waits::Counter(..), .. });

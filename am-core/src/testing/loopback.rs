@@ -5,8 +5,8 @@
 //!
 //! * Packets of one sender arrive in the order in which they were posted, each once. Packets of different senders arrive in any order. With
 //!   [`Config::reorder_pieces`], consecutive `Piece` packets of one sender may be reordered among themselves; no other packet is reordered.
-//! * A post may be refused with `Retry` at random ([`Config::retry_one_in`]), or because no credit or answer slot is left. Answers are
-//!   never refused; an answer without a reserved slot is a bug, and panics.
+//! * A post, transfer or atomic operation may be refused with `Retry` at random ([`Config::retry_one_in`]). A post is also refused if no
+//!   credit or answer slot is left. Answers are never refused; an answer without a reserved slot is a bug, and panics.
 //! * A poll may return nothing although a packet has arrived ([`Config::delay_one_in`]).
 //! * Memory is accessed as [`Config::reach`] says. A posted write is performed late: just before its sender posts its next packet, or
 //!   polls. A posted read is performed when its reader polls.
@@ -60,7 +60,7 @@ pub struct Config {
     pub credits: u32,
     /// Maximum number of unanswered requests per peer.
     pub requests_max: u32,
-    /// One post in this many is refused although there is a credit; 0: none.
+    /// One post, transfer or atomic operation in this many is refused although there is a credit; 0: none.
     pub retry_one_in: u32,
     /// One poll in this many returns nothing although a packet has arrived; 0: none.
     pub delay_one_in: u32,

@@ -67,9 +67,9 @@ pub fn in_turn<F: Fabric>(fabrics: Vec<F>, seed: u64) -> (Record, Vec<InTurn<F>>
 pub struct Recorded {
     /// The check's name.
     pub check: &'static str,
-    /// Number of calls of fabrics.
+    /// Number of recorded calls of fabrics.
     pub calls: u64,
-    /// Digest of all calls and their results.
+    /// Digest of these calls and their results.
     pub digest: u64,
 }
 
@@ -122,7 +122,7 @@ pub fn same_seed_same_run(seed: u64, other: u64, record: impl Fn(u64) -> Vec<Rec
 pub struct Record(Arc<Turns>);
 
 impl Record {
-    /// The number of calls of fabrics, and a digest of their arguments and results.
+    /// The number of recorded calls of fabrics, and a digest of their arguments and results.
     #[must_use]
     pub fn so_far(&self) -> (u64, u64) {
         let state = self.0.lock();

@@ -89,8 +89,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// Returns when `udata` may be changed. By then, data that do not fit into one packet are at the target.
     ///
     /// # Errors
-    /// An unknown or dead target, a user header longer than [`Limits`](crate::Limits) allow, a call inside a handler; a
-    /// target that refused an announced message.
+    /// An unknown or dead target, a user header longer than [`Limits`](crate::Limits) allow, a call inside a handler; a target that refused
+    /// an announced message; the failure of any task while the call waits for a credit.
     #[inline(always)]
     pub fn amsend(
         &mut self,
@@ -142,7 +142,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         is_sent
     }
 
-    /// Sends a message that does not fit into a completion entry, or found no credit.
+    /// The slow path of [`amsend`](Self::amsend): the message does not fit into a completion entry or found no credit, or the process has
+    /// marks ([`in_handler`]).
     #[inline(never)]
     fn amsend_slowly(&mut self, message: Amsend<'_, Endpoint>, udata: &[u8]) -> Result<()> {
         if !in_handler::is_unmarked() {
@@ -163,7 +164,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     }
 
     /// Like [`amsend`](Self::amsend), without waiting. Returns [`Outcome::Done`], or [`Outcome::Retry`] (nothing was sent) if there is no
-    /// credit now or the data do not fit into one packet.
+    /// credit now or the message cannot be sent as one packet.
     ///
     /// # Errors
     /// Those of [`amsend`](Self::amsend).
@@ -247,10 +248,11 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.engine.accept(ticket, destination, completion, &mut self.fabric, &mut self.handlers)
     }
 
-    /// Refuses a message whose header handler has returned [`Destination::Later`]: the origin's operation ends with an error.
+    /// Refuses a message whose header handler has returned [`Destination::Later`]: the message is dropped. An origin that waits for an
+    /// answer gets an error.
     ///
     /// # Errors
-    /// A ticket that names no waiting message, a call inside a handler.
+    /// A ticket that names no waiting message, an origin that is gone, a call inside a handler.
     pub fn refuse(&mut self, ticket: Ticket) -> Result<()> {
         in_handler::check("refuse")?;
         self.engine.refuse_ticket(ticket, &mut self.fabric)

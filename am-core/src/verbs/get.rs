@@ -15,10 +15,9 @@ use crate::vector::Layout;
 /// The counters of a get, each optional.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GetOptions {
-    /// Incremented in this task when the bytes have arrived (`org_cntr`).
+    /// Bumped here when the bytes have arrived (`org_cntr`).
     pub origin: Option<Counter>,
-    /// Incremented at the target when the bytes have been read (`tgt_cntr`). The counter belongs to the context that has exposed the
-    /// memory.
+    /// Bumped at the target when the bytes have been read (`tgt_cntr`). The counter belongs to the context that has exposed the memory.
     pub target: Option<CounterName>,
 }
 
@@ -47,7 +46,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// by reading it repeatedly.
     ///
     /// # Errors
-    /// A range that is not exposed for reading, a dead target, a call inside a handler. What `to` holds then is unspecified.
+    /// A range that is not exposed for reading, a dead target, a call inside a handler; the failure of any task while the notice for the
+    /// target counter waits for a credit. What `to` holds then is unspecified.
     pub fn get(&mut self, from: RemoteAddress, to: &mut [u8], options: GetOptions) -> Result<()> {
         let _span = Span::begin("get");
         self.run(Get { from, options }, to)

@@ -14,7 +14,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// Allocates `len` zeroed bytes of the kind that peers access fastest.
     ///
     /// # Errors
-    /// `Exhausted`: the job's memory is used up. `System`.
+    /// `Exhausted`: the job's memory is used up. `System`. A call inside a handler.
     pub fn alloc(&mut self, len: usize) -> Result<JobBuffer> {
         in_handler::check("alloc")?;
         self.fabric.alloc(len)
@@ -24,7 +24,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// [`alloc`](Self::alloc) by plain copies, and a `Vec` of the program by the kernel's copy or by packets.
     ///
     /// # Errors
-    /// `Exhausted`: too many regions. `System`.
+    /// `Exhausted`: too many regions. `System`. A call inside a handler.
     pub fn expose(&mut self, buffer: JobBuffer, access: Access) -> Result<Exposed> {
         self.expose_with(buffer, access, Executor::Anyone)
     }
@@ -53,7 +53,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// [`all_have_opened`](Self::all_have_opened).
     ///
     /// # Errors
-    /// `System`: there is no such memory, or it cannot be mapped.
+    /// `System`: there is no such memory, or it cannot be mapped. A call inside a handler.
     pub fn open_shared(&mut self, name: SharedName) -> Result<SharedMemory> {
         in_handler::check("open_shared")?;
         self.fabric.open_shared(name)

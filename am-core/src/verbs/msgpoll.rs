@@ -11,11 +11,11 @@ use crate::in_handler;
 pub enum PollReason {
     /// An operation of this task has ended (`LAPI_SEND_COMPLETE`).
     SendComplete,
-    /// A message has arrived (`LAPI_RECV_COMPLETE`).
+    /// A message has arrived, or there was other work (`LAPI_RECV_COMPLETE`).
     ReceiveComplete,
     /// Both (`LAPI_BOTH_COMPLETE`).
     Both,
-    /// `idle_polls_max` consecutive polls returned nothing (`LAPI_DISP_CNTR`).
+    /// `idle_polls_max` consecutive rounds of progress did nothing (`LAPI_DISP_CNTR`).
     GaveUp,
     /// Another thread uses the context and makes its progress (`LAPI_POLLING_NET`); only for a
     /// [`SharedContext`](crate::shared::SharedContext).
@@ -23,8 +23,8 @@ pub enum PollReason {
 }
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
-    /// Makes progress until an operation of this task has ended, a packet of a peer has been handled, or `idle_polls_max` consecutive polls
-    /// returned nothing. Never sleeps.
+    /// Makes progress until a round has done something (an operation of this task has ended, an event was handled, or other work was done),
+    /// or until `idle_polls_max` consecutive rounds did nothing. Never sleeps.
     ///
     /// # Errors
     /// An error while making progress; a call inside a handler.

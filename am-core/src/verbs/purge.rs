@@ -17,7 +17,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// which wait for their destination here, can still be accepted. Must not be called while a collective call is under way.
     ///
     /// # Errors
-    /// A target that the job does not have, a call inside a handler.
+    /// A target that the job does not have, a call inside a handler; an error of an ended operation, other than the purge, that is reported
+    /// nowhere else.
     pub fn purge_totask(&mut self, target: impl Target) -> Result<()> {
         in_handler::check("purge_totask")?;
         let target = target.seen_from(self.endpoint().context);

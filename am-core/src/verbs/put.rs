@@ -52,7 +52,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// stored by then; the target bumps its counter when it makes progress.
     ///
     /// # Errors
-    /// A range that is not exposed for writing, a dead target, a call inside a handler.
+    /// A range that is not exposed for writing, a dead target, a call inside a handler; the failure of any task while the call waits for a
+    /// credit.
     #[inline(always)]
     pub fn put(&mut self, to: RemoteAddress, bytes: &[u8], options: PutOptions) -> Result<()> {
         if !in_handler::is_unmarked() {

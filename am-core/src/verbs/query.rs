@@ -18,7 +18,8 @@ pub enum Query {
     NumTasks,
     /// This context's number in its task (LAPI's `instance_no`).
     Instance,
-    /// Maximum number of contexts of a task (`MAX_PORTS`).
+    /// Maximum number of contexts of a task in LAPI (`MAX_PORTS`): always 16. See [`Limits::contexts_max`](crate::Limits::contexts_max) for
+    /// the fabric's maximum.
     MaxPorts,
     /// Maximum bytes of a user header (`MAX_UHDR_SZ`).
     MaxUhdrSize,

@@ -22,7 +22,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// used. Makes progress, so that a program may wait for a lock by trying repeatedly.
     ///
     /// # Errors
-    /// A word that is not exposed for writing, or not aligned to its size; a dead target; a call inside a handler.
+    /// A word that is not exposed for writing, or not aligned to its size; a floating-point operation on a word of 8 or 16 bits; a dead
+    /// target; a call inside a handler.
     pub fn rmw(&mut self, at: RemoteAddress, width: Width, operation: AtomicOp) -> Result<u64> {
         in_handler::check("rmw")?;
         let _span = Span::begin("rmw");

@@ -209,7 +209,8 @@ fn a_refused_range_is_one_of_this_task() {
     let mut context = Context::new(endpoints.pop().unwrap());
     let target = wild.peer(Endpoint::new(TaskId(0), ContextNumber(0))).unwrap().index;
     for (class, label) in [(Class::OneWay, 2), (Class::Request, 8)] {
-        // Region, generation and offset; a put's counter; a get's length, operation and counter.
+        // Region, generation, offset (2 words). Then a get has its length (2 words), operation and counter; the same words are a put's
+        // counter, a spare word and 8 bytes.
         let mut packet = InlineBytes::new();
         for field in [Grant::OPERATION_BIT, 1, 0, 0, 8, 0, 0, 0] {
             assert!(packet.push(&field.to_le_bytes()));

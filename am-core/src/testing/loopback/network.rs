@@ -421,7 +421,8 @@ impl State {
         Ok(0)
     }
 
-    /// Performs the posted writes of `own`, so that they are done before a packet that `own` sends later arrives.
+    /// Carries out the posted writes of task `own`. Called before `own` posts a packet or polls, so that these writes are done when the
+    /// packet arrives.
     fn write_what_was_posted(&mut self, own: TaskId) {
         if !std::mem::take(&mut self.tasks[own.index()].newly_posted) {
             return;
@@ -430,7 +431,7 @@ impl State {
             let Posted { job, written, .. } = self.tasks[own.index()].posted[at];
             if matches!(job, Job::Write { .. }) && !written {
                 self.tasks[own.index()].posted[at].written = true;
-                // The region is live until the access completes; if the region's task has ended, the completion reports that.
+                // The region is live until the access completes; if the region's task has died, the completion reports that.
                 let _ = self.carry_out(job);
             }
         }
