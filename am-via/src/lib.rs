@@ -33,7 +33,7 @@
 //! * No safe call corrupts the memory of a peer. Peers reach only what is registered or granted. A claim to such memory (handle, offset,
 //!   length, rights, protection tag) is checked in one place before the copy, and memory returns to its owner after the last copy. If a
 //!   peer dies while it copies, the memory returns when the peer's process has ended.
-//! * Values read from job memory are claims, and are checked where they are read. Tests fill rings, connections and receive areas with
+//! * Values read from job memory are not trusted, and are checked where they are read. Tests fill rings, connections and receive areas with
 //!   random entries: the victim continues, and its other peers are not affected.
 //!
 //! Not promised:

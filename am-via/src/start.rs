@@ -30,7 +30,7 @@ impl Task {
     /// Joins the job that this process was started in; without a launcher, a job of one.
     ///
     /// # Errors
-    /// The job's memory cannot be opened, or a limit is too small: the message names the limit and the remedy.
+    /// Those of [`Job::attach`]; the job's memory cannot be mapped.
     pub fn join() -> Result<Self> {
         let job = Job::attach().map_err(|error| of_job(&error))?;
         job.call_in_copies(am_core::buffer::mark_copied_process);
@@ -45,7 +45,7 @@ impl Task {
     /// The variables with settings in the job that [`join`](Self::join) joins, without joining it.
     ///
     /// # Errors
-    /// The job's memory cannot be opened, or a setting has an invalid value.
+    /// Those of [`Job::look_at_variables`].
     pub fn variables() -> Result<Variables> {
         Job::look_at_variables().map_err(|error| of_job(&error))
     }

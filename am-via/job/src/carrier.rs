@@ -44,7 +44,8 @@ pub trait Carrier {
     /// The network address of a context of a task, once it is known. Written by that task, so not to be trusted.
     fn network_address(&self, task: u32, context: u32) -> Option<Vec<u8>>;
 
-    /// Publishes the network address of a context of this task. Returns whether the address fits.
+    /// Publishes the network address of a context of this task. Returns whether it was published: `false` if it is too long, or there is no
+    /// such context.
     fn set_network_address(&self, context: u32, address: &[u8]) -> bool;
 }
 

@@ -33,7 +33,7 @@ pub enum JobError {
         /// What to do.
         remedy: String,
     },
-    /// `AM_JOB` was changed between the launcher and this process.
+    /// `AM_JOB` does not have the form that a launcher gives it: it was changed between the launcher and this process.
     #[error(
         "AM_JOB=\"{value}\" is not what a launcher writes ({why}); start the program by amrun, or unset AM_JOB for a job of one"
     )]

@@ -113,7 +113,8 @@ fn meet(launcher: &mut dyn Launcher) -> io::Result<Invitation> {
     Ok(Invitation { task: own, ..Invitation::parse(&job).map_err(io::Error::other)? })
 }
 
-/// What the first task of a host does: it starts the watcher.
+/// What the first task of a host does: it starts the watcher, publishes where the job's files are, and connects the watcher to that of the
+/// first host.
 fn lead(launcher: &mut dyn Launcher) -> io::Result<Invitation> {
     let firsts =
         (0..launcher.num_tasks()).map(|task| first_of(launcher, task)).collect::<io::Result<Vec<u32>>>()?;

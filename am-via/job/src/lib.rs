@@ -148,8 +148,9 @@ impl Job {
     /// The job of this process: the one in which its launcher started it, or a job of one. All callers get the same job.
     ///
     /// # Errors
-    /// The environment or the job file is not what a launcher makes; a file cannot be reached; another process is this task already; for a
-    /// job of one, the errors of [`JobOwner::create`].
+    /// The environment or the job file is not what a launcher of this version makes; a file cannot be reached; another process is this task
+    /// already; the system refuses this task the job's barrier; the tasks of another project's launcher cannot be made a job. For a job of
+    /// one: a setting is invalid, and the errors of [`JobOwner::create`].
     pub fn attach() -> Result<Arc<Self>, JobError> {
         let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
         // A copy made by fork is another process: it must not act as the task that it was copied from.
@@ -390,8 +391,8 @@ impl Job {
         self.num_tasks
     }
 
-    /// Marks context `context` as open in this process until the value is dropped; `None` if it is open already. A context's shared memory
-    /// supports one user at a time.
+    /// Marks context `context` as open in this process until the value is dropped; `None` if it is open already, or its number is too
+    /// large. A context's shared memory supports one user at a time.
     #[must_use]
     pub fn open_context(self: &Arc<Self>, context: u32) -> Option<OpenContext> {
         let bit = 1_u32.checked_shl(context)?;
@@ -444,7 +445,7 @@ impl Job {
     /// Number of bytes of each heap file, taken from this task's own file, since every task can write to the job file.
     ///
     /// # Errors
-    /// Those of [`heap_file`](Self::heap_file).
+    /// Those of [`heap_file`](Self::heap_file), and the system's.
     pub fn heap_bytes(&self) -> Result<u64, JobError> {
         memory::len(self.heap_file(self.task)?).map_err(JobError::system("looking at a heap file"))
     }
@@ -453,7 +454,7 @@ impl Job {
     /// valgrind), only the first part of each is mapped.
     ///
     /// # Errors
-    /// Those of [`heap_file`](Self::heap_file).
+    /// Those of [`heap_bytes`](Self::heap_bytes).
     pub fn heap_bytes_mapped(&self) -> Result<u64, JobError> {
         let whole = self.heap_bytes()?;
         Ok(*self.heap_bytes_mapped.get_or_init(|| {
@@ -555,7 +556,8 @@ impl Job {
         }
     }
 
-    /// Marks this task as failed and wakes all others.
+    /// Marks this task as failed, with these last words, and wakes the other tasks of this host. The message of a panic that unwinds is
+    /// kept instead of `words`.
     pub fn mark_failed(&self, words: &str) {
         if self.own_pid != std::process::id() {
             return;

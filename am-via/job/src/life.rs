@@ -17,7 +17,8 @@ use am_via_os::lock;
 use am_via_os::memory::PAGE_BYTES;
 use am_via_shm::Mapping;
 
-/// The locks of this process. They stay until the process ends, because memory of the job may be in use after its [`Job`](super::Job).
+/// The locks of this process. They are kept until the process ends, because the job's memory may still be in use after the
+/// [`Job`](super::Job) was dropped.
 static HELD: Mutex<Vec<Held>> = Mutex::new(Vec::new());
 
 #[derive(Debug)]
@@ -28,10 +29,10 @@ struct Held {
     _mapping: Arc<Mapping>,
 }
 
-/// Locks this process's task until the process ends; `false` if another process is the task.
+/// Takes the lock of `task` for this process, until the process ends; `false` if another process has the lock.
 ///
 /// # Errors
-/// The file cannot be opened again (`/proc` may not be read), or the system has no such locks.
+/// The file cannot be opened again (`/proc` may not be read), mapped, or locked (the system has no locks of open file descriptions).
 pub(super) fn begin(file: BorrowedFd<'_>, job: u64, task: u32) -> io::Result<bool> {
     let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
     // A copy made by fork has its parent's list but none of its locks.

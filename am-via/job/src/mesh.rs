@@ -105,7 +105,8 @@ impl Mesh {
         }
     }
 
-    /// The events since the last call. The first host forwards them to the other hosts.
+    /// The news and losses since the last call. The first host's watcher forwards news to the other hosts. Also sends [`Word::Alive`] when
+    /// it is due.
     pub(super) fn hear(&mut self) -> Vec<(u32, Heard)> {
         let mut heard = Vec::new();
         while let Ok((host, event)) = self.events.try_recv() {

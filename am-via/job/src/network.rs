@@ -10,8 +10,8 @@ use am_via_shm::layout_job::TaskEntry;
 use crate::settings::Device;
 use crate::{Cause, JobOwner};
 
-/// The number of the group of tasks with which a task shares memory: its host, or the task itself if the setting `device` is `ofi`.
-/// `u32::MAX` for a task outside the job.
+/// The number of the group of tasks with which a task shares memory: its host (`u32::MAX` for a task outside the job), or the task itself
+/// if the setting `device` is `ofi`.
 pub(super) fn host(entries: &[Shared<TaskEntry>], device: Device, task: u32) -> u32 {
     match device {
         Device::Shm => {

@@ -122,7 +122,7 @@ impl JobOwner {
     /// The job of a living process, which is a task or holds the files for tasks. For inspection only: the tasks' own files are not opened.
     ///
     /// # Errors
-    /// The process is in no job, may not be looked at, or is of another version of this library.
+    /// The process is in no job, may not be inspected, or is of another version of this library; the job file is damaged.
     pub fn of_process(pid: u32) -> Result<Self, JobError> {
         let failed = || JobError::system("looking for a job among the files of the process");
         let none =

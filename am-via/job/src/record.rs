@@ -31,7 +31,7 @@ pub struct RecordedEvent {
     pub thread: u32,
     /// Index of the event's name in [`Recorded::names`].
     pub name: usize,
-    /// The task at the other end.
+    /// The task at the other end, if there is one.
     pub peer: Option<u32>,
     /// The tag of the message.
     pub tag: i32,
@@ -51,7 +51,7 @@ pub struct RecordedTally {
     pub kind: EventKind,
     /// Index of the name in [`Recorded::names`].
     pub name: usize,
-    /// The task at the other end.
+    /// The task at the other end, if there is one.
     pub peer: Option<u32>,
     /// Number of events.
     pub count: u64,
@@ -351,7 +351,8 @@ pub(crate) fn map(file: BorrowedFd<'_>, task: u32) -> io::Result<Shared<TaskReco
 
 /// Reads what a task has recorded.
 pub(crate) fn read(record: &TaskRecord) -> Recorded {
-    // The counts are claims, and are cut to the size of the tables. Acquire: pairs with the stores in `number_of`, `count` and `keep`.
+    // The counts are not trusted: they are cut to the size of the tables. Acquire: pairs with the stores in `number_of`, `count` and
+    // `keep`.
     let up_to = |count: &am_via_os::atomics::AtomicU64, max: usize| {
         usize::try_from(count.load(Ordering::Acquire)).map_or(max, |count| count.min(max))
     };

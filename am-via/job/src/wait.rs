@@ -11,7 +11,7 @@ use am_via_shm::layout_job::{RETURN_ADDRESSES_MAX, Text, WAIT_FACTS_WORDS, WaitN
 
 /// A task notes its wait once nothing has arrived for this long.
 pub const NOTED_AFTER: Duration = Duration::from_secs(1);
-/// A note that is older belongs to an earlier wait: a waiting task renews its note twice a second.
+/// A note that is older belongs to an earlier wait, or to a stopped task: a waiting task renews its note twice a second.
 const FRESH_FOR: Duration = Duration::from_millis(2500);
 
 /// What a task waits for.
@@ -80,7 +80,8 @@ impl NotedWait {
 }
 
 impl WaitFacts {
-    /// The note as text of at most `bytes_max` bytes; operations that do not fit are left out and counted.
+    /// The note as text of at most `bytes_max` bytes. If it is too long, descriptions of early messages are left out, then operations,
+    /// which are counted.
     #[must_use]
     pub(crate) fn into_text(mut self, bytes_max: usize) -> String {
         loop {

@@ -1,8 +1,8 @@
 //! An agent: the launcher of one host's part of a job, started on that host by the launcher of the whole job.
 //!
-//! The agent exchanges frames with that launcher over its standard input and output. It sends news of its tasks for the other hosts, the
-//! activity of its tasks, and at the end their records. When the input ends, or is silent for [`SILENCE_MAX`], the launcher is gone: the
-//! agent then ends its part of the job.
+//! The agent exchanges frames with that launcher over its standard input and output. It sends the output of its tasks, their activity, news
+//! of them for the other hosts, and at the end their records. When the input ends, or is silent for [`SILENCE_MAX`], the launcher is gone:
+//! the agent then ends its part of the job.
 
 use std::io::{self, Write as _};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};

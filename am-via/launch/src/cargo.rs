@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use super::LaunchError;
 
-/// Shows cargo's progress bar while it builds, and nothing else. Cargo does not ask the terminal for its width if the bar is forced, so the
-/// width is set.
+/// Shows cargo's progress bar, which `--quiet` would hide. Cargo does not ask the terminal for its width if the bar is forced, so the width
+/// is set.
 const PROGRESS: [&str; 4] = ["--config", "term.progress.when='always'", "--config", "term.progress.width=80"];
 
 /// A target that cargo builds, in the workspace of the current directory.

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::report::EndedBy;
 
-/// The signals that are handled by a launcher that has a process of its own.
+/// The signals that a launcher with a process of its own handles, and the launcher's guard.
 pub(super) const SIGNALS: [i32; 6] =
     [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2];
 

@@ -19,7 +19,7 @@ use am_via_os::signal::SignalFd;
 /// left. The calling process must have only one thread.
 ///
 /// # Errors
-/// The system could not start or watch the launcher.
+/// `/proc` is not mounted, or the system could not start or watch the launcher.
 pub fn run_guarded(args: impl IntoIterator<Item = OsString>) -> Result<Ended, LaunchError> {
     members::check_proc()?;
     process::become_subreaper().map_err(LaunchError::system("becoming the parent of orphans"))?;

@@ -44,7 +44,7 @@ pub struct Hosts {
     pub launch_agent: String,
     /// Tasks of the job.
     pub tasks: u32,
-    /// The program, as a shell would find it.
+    /// The program: a path with a slash, or a name that is looked up in PATH, then here.
     pub program: OsString,
     /// The program's arguments.
     pub args: Vec<OsString>,
@@ -125,7 +125,8 @@ impl Hosts {
     /// Runs the job and cleans up after it.
     ///
     /// # Errors
-    /// The hosts have too few slots for the tasks, the program does not exist, or an agent cannot be started.
+    /// The hosts have too few slots for the tasks; the program does not exist or cannot be executed; a path, an argument or a variable is
+    /// not valid UTF-8; an agent cannot be started.
     pub fn run(&self) -> Result<Outcome, LaunchError> {
         let placed = hosts::place(&self.hosts, self.tasks)
             .map_err(|error| LaunchError::system("placing the tasks")(io::Error::other(error)))?;
@@ -235,7 +236,8 @@ fn listen(mut output: ChildStdout, index: usize, tell: &Sender<Event>) -> String
         let written = match uplink::read::<Up>(&mut output) {
             Ok(None) => return "its agent has ended".to_owned(),
             Err(error) => {
-                // For people, the remaining text is more helpful than the error "not a frame".
+                // Something other than the agent may have written plain text here. What is left of this text tells a person more than the
+                // error does.
                 let mut rest = String::new();
                 let _ = output.by_ref().take(4096).read_to_string(&mut rest);
                 return format!("its agent cannot be understood: {error} {}", rest.trim());
@@ -455,8 +457,8 @@ impl Hub {
         }
     }
 
-    /// Forwards a signal to the tasks. A signal other than SIGUSR1 and SIGUSR2 also ends the job: the first one after a grace period, the
-    /// second one at once.
+    /// Forwards a signal to the tasks. SIGUSR2 also prints a report. A signal other than SIGUSR1 and SIGUSR2 also ends the job: the
+    /// first one after a grace period, the second one at once.
     fn pass_on(&mut self, number: i32) {
         if matches!(number, libc::SIGUSR1 | libc::SIGUSR2) {
             if number == libc::SIGUSR2 {

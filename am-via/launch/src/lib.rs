@@ -74,7 +74,7 @@ pub use program::find as find_program;
 pub use record::{Call, Messages, Queue, Statistics, TaskStatistics, Trace};
 pub use report::{EndedBy, Report, TaskReport};
 
-/// How long the other tasks may continue after a task has failed, before they are killed.
+/// The grace period, unless the caller sets another ([`Launch::grace`]).
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Placement of tasks.
@@ -223,7 +223,8 @@ impl Launch {
         self
     }
 
-    /// Sets how long the other tasks may go on after a task has failed. It has no effect if the program asked that the job go on.
+    /// Sets how long the tasks may go on before they are killed: after one of them has failed, unless the program asked that the job go on;
+    /// after the time limit; and after the output could no longer be written.
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;

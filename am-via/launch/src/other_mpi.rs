@@ -8,7 +8,7 @@ use am_via_job::JOB_VARIABLE;
 
 /// Names of the libraries that offer MPI to C programs, without their versions.
 const NAMES: [&str; 3] = ["libmpi.so", "libmpich.so", "libmpi_abi.so"];
-/// How many levels below a task's first process its program is looked for.
+/// Maximum number of levels of child processes, below a task's first process, in which an MPI library is looked for.
 const DEPTH_MAX: u32 = 8;
 
 /// The MPI library, this one or another, that a process or one of its descendants has mapped.

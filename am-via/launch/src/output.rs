@@ -1,4 +1,4 @@
-//! Forwarding of the tasks' output: whole lines, in the order in which each task wrote them, by one thread.
+//! Forwarding of the tasks' output: whole lines, in the order in which each output was written.
 //!
 //! One thread writes everything, so that output of another task never splits a line. If a task ends within a line, the unfinished line is
 //! forwarded as it is, and the next output begins on a new line.
@@ -132,8 +132,8 @@ impl Forwarder {
         Ok(Self { stop, finished, last_lines })
     }
 
-    /// Forwards the remaining output, for at most `patience` if a process outside the job holds an output open. Returns the last line of
-    /// each task's standard error.
+    /// Waits until all output is forwarded. After `patience`, forwards only what has been written by then, because a process outside the
+    /// job may hold an output open. Returns the last informative line of each task's standard error.
     pub(super) fn finish(mut self, patience: Duration) -> Vec<String> {
         if self.finished.recv_timeout(patience).is_err() {
             // If this fails, the thread has ended already.

@@ -62,8 +62,8 @@ impl Report {
     /// - If the launcher ended the job: 124 at the time limit, 128 plus the number of a signal to the launcher, 137 if the caller asked for
     ///   the end or the guard is gone, 141 if the output could not be written.
     /// - 0 if no task failed, or if the program asked that the job go on and a task exited with 0.
-    /// - Otherwise the code of the first task that failed, or 128 plus the signal's number if a signal killed that task; 1 if it exited
-    ///   with code 0, never joined, was on a lost host, or ended in an unknown way.
+    /// - Otherwise the code of the first task that failed, or 128 plus the signal's number if a signal killed that task; 1 if the task has
+    ///   no such code, or code 0.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         if let Some(reason) = self.ended_by {

@@ -53,7 +53,7 @@ pub(super) enum Down {
     News(News),
     /// A signal for the tasks.
     Signal(i32),
-    /// The job is over.
+    /// The agent must end its part of the job.
     End,
     /// The launcher's clock, in answer to [`Up::AskClock`].
     Clock {

@@ -66,7 +66,7 @@ impl Endpoint {
     /// one if none does).
     ///
     /// # Errors
-    /// There is no library or no provider, or a call of the library failed.
+    /// There is no library, no provider or no memory, or a call of the library failed.
     pub fn open() -> Result<Self, OfiError> {
         Self::open_by(Library::open()?)
     }
@@ -269,7 +269,7 @@ impl Endpoint {
     }
 
     /// Makes progress, and calls `take` with each message that has arrived and the word sent with it. Returns the number of these messages.
-    /// Adds to `broken` each peer to which a send has failed.
+    /// Adds to `broken` each peer to which a send, or from which a read, has failed.
     ///
     /// # Errors
     /// The endpoint itself is broken.

@@ -42,7 +42,7 @@ impl Endpoint {
     /// now; poll and try again.
     ///
     /// # Errors
-    /// The network refuses the read, and polling would not help.
+    /// The provider has no reads, no buffer can be made, or the network refuses the read, and polling would not help.
     pub fn read(
         &mut self,
         from: PeerAddress,

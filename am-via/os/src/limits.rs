@@ -117,7 +117,7 @@ fn kills(text: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
 }
 
-/// Processors that this process's cgroups allow (`cpu.max`), in thousandths; `None`: no limit.
+/// Processors that this process's cgroups allow (`cpu.max`; in version 1 `cpu.cfs_quota_us`), in thousandths; `None`: no limit.
 #[must_use]
 pub fn cgroup_milli_cpus() -> Option<u64> {
     let v2 = v2_folders()

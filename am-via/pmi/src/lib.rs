@@ -48,7 +48,8 @@ pub trait Launcher: Debug + Send {
     fn abort(&mut self, code: i32);
 }
 
-/// The launcher that the environment names; `None` if there is none, or if its job has only one process.
+/// The launcher that the environment names; `None` if there is none, if its job has only one process, or if this process has only inherited
+/// the variables of a task.
 ///
 /// # Errors
 /// The environment is not what a launcher makes, or the launcher does not answer.

@@ -75,7 +75,7 @@ fn shared_name(SharedFileName { pid, number, inode, len }: SharedFileName) -> Sh
     SharedName([u64::from(pid), u64::from(number.cast_unsigned()), inode, len])
 }
 
-/// Decodes a name from another task. The name is a claim.
+/// Decodes a name from another task, which is not to be trusted; `None` if it is no name.
 pub(super) fn shared_file_name(SharedName([pid, number, inode, len]): SharedName) -> Option<SharedFileName> {
     let number = u32::try_from(number).ok()?.cast_signed();
     Some(SharedFileName { pid: u32::try_from(pid).ok()?, number, inode, len })

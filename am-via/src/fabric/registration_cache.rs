@@ -48,7 +48,7 @@ struct Registered {
 /// The purpose of a registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// The local end of a transfer, which ends by itself.
+    /// Memory at the local end of a transfer, until the transfer completes.
     LocalEnd,
     /// Memory that peers access, until a peer or the program ends the access.
     Peers,

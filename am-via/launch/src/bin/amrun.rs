@@ -18,7 +18,7 @@ use clap_complete::Shell;
 /// Starts a program as the tasks of a job, forwards its output, and cleans up, however the job ends.
 ///
 /// Exit code: that of the first task that failed; 128 plus the signal's number if a signal killed that task; 124 after the time limit; 127
-/// if the program does not exist; 126 if it cannot be executed; 2 for wrong options.
+/// if the program does not exist; 126 if it cannot be executed; 2 for wrong options, and if the job cannot be started for another reason.
 #[derive(Debug, Parser)]
 #[command(
     name = "amrun",

@@ -58,7 +58,7 @@ pub struct Call {
 pub struct Messages {
     /// The protocol or kind of the messages.
     pub name: String,
-    /// The task at the other end.
+    /// The task at the other end, if it is known.
     pub peer: Option<u32>,
     /// Number of the messages.
     pub count: u64,
