@@ -132,7 +132,7 @@ pub enum Written {
     Done,
     /// The peer's ring is full of unread lines.
     Full,
-    /// The connection is closed.
+    /// The peer's ring is full, and the connection is closed.
     Closed,
     /// There was nothing to write.
     Nothing,
@@ -144,7 +144,7 @@ pub const TELL_AFTER: u32 = RING_LINES / 4;
 
 impl Connection {
     /// The end that reads `own` and writes `theirs`, slot `their_vi` of the peer. Fills of at least `cache_bypass_bytes_min` bytes bypass
-    /// the caches if that is faster. `None` if a slot is damaged.
+    /// the caches if that is faster. `None` if a slot's ring does not lie inside its mapping.
     #[must_use]
     pub fn new(
         own: ViSlot,
@@ -348,7 +348,7 @@ impl Connection {
     }
 
     /// Whether the two tasks share a cache, by the last timed loads. Before the ring's first lap this is not known, and the answer is
-    /// `true`.
+    /// `true`. `false` for a peer on another host.
     #[must_use]
     pub fn shares_cache(&self) -> bool {
         !self.has_outlet() && self.distance.storing(usize::MAX) == Storing::ThroughCaches
@@ -399,7 +399,7 @@ impl Connection {
         self.own.header().parked.store(u32::from(parked), Ordering::Relaxed);
     }
 
-    /// Closes both ends: posts are refused from now on.
+    /// Marks both ends as closed. From now on, a post that finds the peer's ring full returns [`Written::Closed`].
     pub fn close(&self) {
         self.own.header().closed.store(1, Ordering::Release);
         self.theirs.header().closed.store(1, Ordering::Release);

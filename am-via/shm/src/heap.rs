@@ -1,4 +1,4 @@
-//! Which ranges of a heap file are in use: first fit, by offsets. Used on the set-up path only.
+//! Which ranges of a heap file are in use: first fit, by offsets. Not used on the message path.
 
 use std::collections::BTreeMap;
 

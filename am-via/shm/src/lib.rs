@@ -5,7 +5,8 @@
 //!
 //! 1. Memory that another task can write is never behind `&` or `&mut` to plain data: it is accessed by atomics, or by raw pointers and
 //!    copies.
-//! 2. A number read from shared memory is a claim. It is checked once, here, into a type that means "checked".
+//! 2. A number read from shared memory is a claim: it is not trusted. It is checked once, in this crate, and is then held in a type that
+//!    only the check makes.
 //! 3. Atomics come from [`am_via_os::atomics`] only, so that loom can replace them.
 
 #![expect(unsafe_code, reason = "memory that other tasks write")]

@@ -59,7 +59,7 @@ pub enum ClaimFault {
 /// The ways to access a peer's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ways {
-    /// Whether to use plain copies, if the memory is in a heap file.
+    /// Whether to use plain copies, if the memory is in a heap file or a shared file.
     pub mapped: bool,
     /// Whether to use copies by the kernel.
     pub kernel: bool,
@@ -133,7 +133,7 @@ impl OwnRegions {
                 let used = u32::try_from(self.slots.len()).ok().filter(|&used| used < REGIONS_PER_CONTEXT)?;
                 self.slots.push(OwnSlot { generation: 0, access: 0, ptag: 0, live: None, closing: false });
                 let header: &ControlHeader = self.head.atomics_at(0)?;
-                // Relaxed: read by this process, or by a program that replaces it.
+                // Relaxed: no other process reads the count, except the program that this process becomes by `exec`.
                 header.regions_used[context_of(self.first)].store(used + 1, Ordering::Relaxed);
                 self.first + used
             }

@@ -11,8 +11,8 @@
 //! The ring itself does not stop a writer that laps the reader. The layers above count credits, because a count sent with other messages is
 //! free, and a load of the reader's index is a cache miss.
 //!
-//! Pairs: the Release store of the valid word in [`RingWriter::write`] with the Acquire load in [`RingReader::poll`]
-//! ("line published").
+//! Pairs: the Release store of the valid word in [`RingWriter::write`] with the Acquire loads in [`RingReader::look`] and
+//! [`RingReader::is_ready`] ("line published").
 
 #![expect(clippy::cast_possible_truncation, reason = "the halves of packed words are cut out")]
 
@@ -283,7 +283,7 @@ mod tests {
     }
 
     proptest! {
-        /// Compares a ring with a queue, for every ring length, at the start and where the numbers wrap.
+        /// Compares a ring of 1 to 16 lines with a queue, from the first line on, and where the line numbers wrap.
         #[test]
         fn a_ring_is_a_queue(
             operations in proptest::collection::vec(operation(), 1..200),

@@ -28,7 +28,7 @@ pub(crate) fn timed<T>(load: impl FnOnce() -> T) -> (T, Storing) {
     (value, if is_far { Storing::PastCaches } else { Storing::ThroughCaches })
 }
 
-/// The distance between a writer and its peer.
+/// How a writer stores bytes for its peer. Timed loads decide it: they show whether the two share a cache.
 #[derive(Debug)]
 pub(crate) struct Distance {
     /// Minimum length of a fill that bypasses the caches.

@@ -259,7 +259,8 @@ impl Credits {
         self.peers = accounts;
     }
 
-    /// Counts a consumed packet of the peer. Returns whether the peer is owed enough credits to be sent a packet that only returns credits.
+    /// Counts a consumed packet of the peer. Returns whether the credits now owed to the peer are so many that they must be returned at
+    /// once.
     #[inline(always)]
     #[must_use = "the peer may be waiting for credits"]
     pub(super) fn consumed(&mut self, class: Class) -> bool {
@@ -273,7 +274,8 @@ impl Credits {
         self.accounts.consumed_since(self.told) >= self.credits_owed_max
     }
 
-    /// Books a request that will not be answered. Returns whether the peer is owed enough slots to be sent a packet that only returns them.
+    /// Books that a request will not be answered, if one may still be. Returns whether the answer slots now owed to the peer are so many
+    /// that they must be returned at once.
     #[inline(always)]
     #[must_use = "the peer may be waiting for slots"]
     pub(super) fn waive(&mut self) -> bool {

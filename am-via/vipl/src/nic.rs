@@ -47,7 +47,8 @@ impl<D: Device> Nic<D> {
     /// the number of its connection in the device. Returns whether the VI is connected; while it is idle, try again.
     ///
     /// # Errors
-    /// `PeerClosed`: the peer has closed its NIC. `Exhausted`: no connection is left. `System`: the system's error.
+    /// `UnknownTask` or `UnknownContext`: there is no such peer. `PeerClosed`: the peer has closed its NIC. `Exhausted`: no connection is
+    /// left. `Damaged`: the control memory of the peer or of this task is invalid. `System`: the system's error.
     pub fn connect_standing(&mut self, at: u32) -> Result<bool, DeviceError> {
         let Some(vi) = self.vis.at_mut(at) else { return Ok(false) };
         if vi.state() != ViState::Idle {

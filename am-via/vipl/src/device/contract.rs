@@ -1,5 +1,5 @@
-//! The contract of devices. Its methods use memory without a lifetime, so programs can name neither the trait nor its types: only the
-//! layers above call it, and only the devices here implement it.
+//! The contract of devices. Its methods use memory without a lifetime, so programs cannot name the trait: only the layers above call it,
+//! and only the devices here implement it.
 
 use std::ptr::NonNull;
 use std::time::Duration;
@@ -24,7 +24,8 @@ pub trait Device: std::fmt::Debug {
     /// number of the connection; `None`: not yet, try again.
     fn connect(&mut self, new: ViNumber, to: NodeAddress) -> Result<Option<ViNumber>, DeviceError>;
 
-    /// Ends a connection. The peer's posts are refused from then on.
+    /// Ends a connection. Posts of both ends are refused from then on; over shared memory, from when the ring is full. The peer gets an
+    /// entry [`Operation::Disconnect`], unless its ring is full.
     fn disconnect(&mut self, vi: ViNumber) -> Result<(), DeviceError>;
 
     /// Sets whether later entries of this VI may be lost or reordered: VIA's Unreliable level. A device without losses ignores the call.

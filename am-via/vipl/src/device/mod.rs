@@ -1,8 +1,8 @@
 //! The emulated NIC below the VI provider: its contract, and two implementations.
 //!
 //! The contract contains only what a network can do: post an entry, write and read registered memory of a peer, poll for completions,
-//! connect, wait. Over shared memory, a [`Transfer`] or an atomic operation is done when the call returns; another device may carry it out
-//! later. A device that cannot carry it out returns [`Transfer::Unreachable`], and the layer above uses messages.
+//! connect, wait. Inside a host, over shared memory, a [`Transfer`] or an atomic operation is done when the call returns; otherwise it may
+//! be carried out later. A device that cannot carry it out returns [`Transfer::Unreachable`], and the layer above uses messages.
 
 pub(crate) mod contract;
 pub mod shm;
@@ -178,7 +178,7 @@ pub enum News {
 pub enum Posted {
     /// Carried out.
     Done,
-    /// No free line now.
+    /// Not carried out: try again.
     Retry,
 }
 
@@ -206,7 +206,7 @@ pub enum AtomicTransfer {
     Posted,
     /// No capacity now.
     Retry,
-    /// This device cannot carry out the transfer.
+    /// This device cannot carry out the operation.
     Unreachable,
 }
 
@@ -274,10 +274,12 @@ pub enum DeviceError {
     /// A claim that was refused.
     #[error("access to registered memory was refused: {0}")]
     Refused(#[from] ClaimFault),
-    /// The control memory of a peer is invalid.
-    #[error("the control memory of task {task} is damaged: {what}")]
+    /// The control memory of a task is invalid.
+    #[error(
+        "the control memory of task {task} is damaged, or was made by another version of this library or with other settings: {what}"
+    )]
     Damaged {
-        /// The peer.
+        /// The task.
         task: u32,
         /// What is wrong.
         what: &'static str,

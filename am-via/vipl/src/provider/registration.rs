@@ -213,7 +213,7 @@ impl Registrations {
     /// Registers `offset..offset + len` of `memory`.
     ///
     /// # Errors
-    /// An empty range or one outside the memory, an unknown tag, or no registration or no bytes left.
+    /// An empty range or one outside the memory, an unknown tag, no registration or no bytes left, or an error of the device.
     pub(crate) fn register(
         &mut self,
         device: &mut impl Device,
@@ -247,10 +247,10 @@ impl Registrations {
         }
     }
 
-    /// Ends a registration. [`Posted::Retry`]: a transfer that uses the registration is in flight; try again.
+    /// Ends a registration. [`Posted::Retry`]: a transfer that uses the registration is in flight, or a peer is still copying; try again.
     ///
     /// # Errors
-    /// No such registration.
+    /// No such registration, or an error of the device.
     pub(crate) fn deregister(
         &mut self,
         device: &mut impl Device,
@@ -270,7 +270,7 @@ impl Registrations {
     /// Changes the tag and the rights of a registration.
     ///
     /// # Errors
-    /// No such registration, or no such tag.
+    /// No such registration or tag, or an error of the device.
     pub(crate) fn set_attributes(
         &mut self,
         device: &mut impl Device,

@@ -41,8 +41,8 @@ impl<D: Device> UserAgent<D> {
     /// `None`. Returns the attributes of the server's VI.
     ///
     /// # Errors
-    /// The VI is not idle. Or the server does not exist, does not wait there, has a VI with other attributes, rejects, is dead, or does not
-    /// answer in time: the VI is then idle.
+    /// No such VI, the VI is not idle, or the server's task or context does not exist. Or the server does not wait there, has a VI with
+    /// other attributes, rejects, is dead, or does not answer in time: the VI is then idle.
     pub fn connect_request(
         &mut self,
         vi: ViHandle,
@@ -99,7 +99,7 @@ impl<D: Device> UserAgent<D> {
     /// request can be accepted with another VI.
     ///
     /// # Errors
-    /// The request was answered or withdrawn, the VI is not idle, or its attributes do not match.
+    /// The request was answered or withdrawn, there is no such VI, it is not idle, or its attributes do not match.
     pub fn connect_accept(&mut self, request: &ConnectionRequest, vi: ViHandle) -> Result<(), VipError> {
         let caller = *self.request(request)?;
         let found = self.vi(vi)?;

@@ -54,7 +54,7 @@ impl<D: Device> UserAgent<D> {
     /// is ignored: `tag` is used.
     ///
     /// # Errors
-    /// An empty range or one outside the memory, an unknown tag, or no registration or no bytes left.
+    /// An empty range or one outside the memory, an unknown tag, no registration or no bytes left, or an error of the device.
     pub fn register_mem(
         &mut self,
         memory: &Rc<Memory>,
@@ -66,10 +66,11 @@ impl<D: Device> UserAgent<D> {
         Ok(kernel.registrations.register(device, memory, offset, len, (tag, rights))?)
     }
 
-    /// Ends a registration (`VipDeregisterMem`); [`Posted::Retry`] while a transfer that uses the registration is in flight.
+    /// Ends a registration (`VipDeregisterMem`); [`Posted::Retry`] while a transfer that uses the registration is in flight, or a peer is
+    /// still copying.
     ///
     /// # Errors
-    /// No such registration.
+    /// No such registration, or an error of the device.
     pub fn deregister_mem(&mut self, handle: MemHandle) -> Result<Posted, VipError> {
         let Self { nic: Nic { device, .. }, kernel, .. } = self;
         Ok(kernel.registrations.deregister(device, handle)?)
@@ -87,7 +88,7 @@ impl<D: Device> UserAgent<D> {
     /// Changes the tag and the rights of a registration (`VipSetMemAttributes`).
     ///
     /// # Errors
-    /// No such registration or tag.
+    /// No such registration or tag, or an error of the device.
     pub fn set_mem_attributes(
         &mut self,
         handle: MemHandle,

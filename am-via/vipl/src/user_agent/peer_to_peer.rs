@@ -17,7 +17,7 @@ impl<D: Device> UserAgent<D> {
     /// without a limit if it is `None`.
     ///
     /// # Errors
-    /// The VI is not idle, or the peer does not exist.
+    /// No such VI, the VI is not idle, or the peer's task or context does not exist.
     pub fn connect_peer_request(
         &mut self,
         vi: ViHandle,
@@ -33,8 +33,8 @@ impl<D: Device> UserAgent<D> {
     /// Returns the peer's attributes once the requested connection is made, and `None` before that. Makes progress, never blocks.
     ///
     /// # Errors
-    /// No connection was requested. The time limit has passed, the attributes do not match, or the peer is gone or dead: the VI is then
-    /// idle.
+    /// No connection was requested. The time limit has passed, the attributes do not match, the peer is gone or dead, or the connection was
+    /// lost again: the VI is then idle.
     pub fn connect_peer_done(&mut self, vi: ViHandle) -> Result<Option<PeerAttributes>, VipError> {
         self.progress();
         self.peer_outcome(vi)

@@ -62,7 +62,8 @@ impl Phase {
 pub(crate) enum Step {
     /// Nothing can be done now: the queue has no pending descriptor, or its head waits for the peer or the device.
     Blocked,
-    /// The head waits for a free line of the peer's ring. The peer does not ring when it frees lines.
+    /// The head waits for a free line of the peer's ring or, for a transfer, for capacity of the device. The peer does not ring the
+    /// doorbell when it frees lines, so sleeps are short (`held_up`).
     HeldUp,
     /// The next step can follow.
     Again,
@@ -155,7 +156,7 @@ impl<D: Device> UserAgent<D> {
     }
 
     /// Sends an immediate word and up to 40 bytes without a descriptor; word and bytes are sent when the call returns [`Posted::Done`].
-    /// Earlier posts come first: [`Posted::Retry`] while the send queue is not idle, or the peer's ring is full.
+    /// Earlier posts come first: [`Posted::Retry`] while the send queue is not idle, queued answers wait, or the peer's ring is full.
     ///
     /// # Errors
     /// No such VI, too many bytes, not connected, or the connection is gone.

@@ -11,7 +11,7 @@ impl<D: Device> UserAgent<D> {
     /// Makes an idle VI (`VipCreateVi`). A work queue that has a completion queue adds an entry there for each completion.
     ///
     /// # Errors
-    /// An unknown tag or completion queue, RDMA reads on an unreliable VI, or no VI left.
+    /// An unknown protection tag or completion queue, a maximum transfer size of 0, RDMA reads on an unreliable VI, or no VI left.
     pub fn create_vi(
         &mut self,
         attributes: ViAttributes,
@@ -44,7 +44,7 @@ impl<D: Device> UserAgent<D> {
     /// Destroys a VI (`VipDestroyVi`).
     ///
     /// # Errors
-    /// The VI is not idle, or a queue still holds descriptors.
+    /// No such VI, the VI is not idle, or a queue still holds descriptors.
     pub fn destroy_vi(&mut self, vi: ViHandle) -> Result<(), VipError> {
         let found = self.vi(vi)?;
         if found.state() != ViState::Idle || !found.work.sends.is_empty() || !found.work.receives.is_empty() {
@@ -80,7 +80,8 @@ impl<D: Device> UserAgent<D> {
     /// Changes the attributes of a VI (`VipSetViAttributes`).
     ///
     /// # Errors
-    /// The VI is not idle, the tag does not exist, or RDMA reads on an unreliable VI; nothing is changed.
+    /// No such VI, the VI is not idle, an unknown protection tag, a maximum transfer size of 0, or RDMA reads on an unreliable VI. Nothing
+    /// is changed.
     pub fn set_vi_attributes(&mut self, vi: ViHandle, attributes: ViAttributes) -> Result<(), VipError> {
         let found = self.vi(vi)?;
         let (state, old) = (found.state(), found.attributes.ptag);

@@ -307,7 +307,8 @@ impl Far {
     /// Sends and receives as much as possible.
     ///
     /// # Errors
-    /// The network has failed; or it has lost a task, and the task's failure was not reported within [`REPORTED_WITHIN`].
+    /// The network or the network thread has failed; or the network has lost a task, and the task's failure was not reported within
+    /// [`REPORTED_WITHIN`].
     pub(super) fn progress(&self) -> Result<Progress, String> {
         let mut state = self.lock();
         if let Some(why) = &state.failed {
@@ -464,7 +465,7 @@ impl Far {
         }
     }
 
-    /// Ends the network thread, so that it does not own this object any more: the last owner closes the endpoint, and must be a thread of
+    /// Ends the network thread, so that the thread does not own the endpoint any more: the last owner closes it, and must be a thread of
     /// the program.
     pub(super) fn end_thread(&self) {
         let thread = std::mem::replace(&mut self.lock().thread, OnDemand::Never);

@@ -289,7 +289,7 @@ impl Files {
         Ok(())
     }
 
-    /// Whether a task has closed one of its contexts.
+    /// Whether the task has closed the context `at`.
     pub(super) fn is_closed(&self, peers: &mut Peers, at: NodeAddress) -> Result<bool, DeviceError> {
         let header = self.header(peers, at.task)?;
         // Acquire ("context closed"): pairs with the Release in `set_closed`; everything that the context sent before

@@ -34,7 +34,7 @@ impl OwnHeap {
     /// (module `left`); then offers the memory to the program's allocator.
     ///
     /// # Errors
-    /// The file cannot be mapped.
+    /// A file of the job cannot be opened or mapped.
     pub fn open(job: &Job) -> Result<Arc<Self>, DeviceError> {
         let file = files::heap_file(job, job.task())?;
         let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);

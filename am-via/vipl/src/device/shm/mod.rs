@@ -76,7 +76,7 @@ pub struct Shm {
     layout: ControlLayout,
     barrier: SleepBarrier,
     ways: Ways,
-    /// Number of empty polls after which a wait is in [`wait_longer`](Self::wait_longer).
+    /// Number of empty polls after which a wait calls [`wait_longer`](Self::wait_longer).
     eager_polls: u32,
     spin: Spin,
     /// Maximum number of polls that yield the processor, after the spin.
@@ -135,7 +135,7 @@ impl Shm {
     ///
     /// # Errors
     /// The context is open in this process, was connected before it was closed, or has too high a number. The job's files cannot be mapped,
-    /// or have another layout.
+    /// or have another layout. The network cannot be opened.
     pub fn open(job: Arc<Job>, heap: Arc<OwnHeap>, options: ShmOptions) -> Result<Self, DeviceError> {
         let address = NodeAddress { task: job.task(), context: options.context };
         address.check(job.num_tasks())?;

@@ -57,8 +57,8 @@ struct Demands {
 pub(super) struct NetworkThread(Arc<Demands>);
 
 impl NetworkThread {
-    /// Starts the thread, which rings `doorbell` when `file` is readable, and carries the messages of `waiting`. It ends after `rest_max`
-    /// without a demand.
+    /// Starts the thread, which rings `doorbell` when the alarm is set and `file` is readable, and carries the messages of `waiting` on
+    /// demand. It ends after `rest_max` without a demand.
     pub(super) fn start(
         file: Option<BorrowedFd<'_>>,
         doorbell: Shared<Doorbell>,
