@@ -249,7 +249,7 @@ impl Part {
         &self.neighbours[self.starts[place as usize]..self.starts[place as usize + 1]]
     }
 
-    /// Distinct random vertices that have edges, the same in every task.
+    /// Distinct random vertices that have edges, the same in every task: as many as `--roots` asks for, or as were found.
     fn roots(&self, context: &mut Context<ShmFabric>, arguments: &Arguments) -> Result<Vec<u32>, Failure> {
         let seed = random::stream(arguments.seed, u64::from(u32::MAX));
         let candidate =

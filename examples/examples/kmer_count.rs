@@ -11,7 +11,8 @@
 //! ```
 //!
 //! You should see a line for each way with millions of k-mers a second, of all tasks together, how many distinct k-mers there are and how
-//! often they occur, and as the last line `verified`: each task has drawn all reads again and counted the words that it owns alone.
+//! often they occur, and as the last line `verified`: each task has drawn all reads
+//! again, and has counted the words that it owns without the other tasks.
 //!
 //! A word and its reverse complement, which is the same position read from the other strand, count as one.
 
@@ -94,7 +95,7 @@ fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {
     }
     let table = Arc::new(Mutex::new(KmerTable::default()));
     let handlers = register(&mut context, &table)?;
-    // One slot for each possible word, and the same number of free slots.
+    // More than twice as many slots as there can be words.
     let words_max = reads.kmers(k).min(bases).max(1);
     let slots = words_max.div_ceil(u64::from(context.num_tasks())).saturating_mul(2) + 64;
     let remote = if matches!(arguments.by, By::Rmw | By::All) {
@@ -238,7 +239,7 @@ impl RemoteTable {
     }
 }
 
-/// The words that this task must own at the end, from all reads.
+/// The words that this task must own at the end, with their counts: this task counts them in all reads.
 fn count_own(context: &Context<ShmFabric>, reads: Reads, k: u32) -> KmerTable {
     let mut expected = KmerTable::default();
     let mut progress = Progress::count(reads.count, context.task().0 == 0);

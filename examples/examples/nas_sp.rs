@@ -1,8 +1,9 @@
 //! NAS SP: the flow of a synthetic gas through a cube. Each step solves along one direction after the other, for each kind of wave by
 //! itself.
 //!
-//! What it teaches: like `nas_bt`, lines that cross several tasks. An equation connects a point with two points on each side, so messages
-//! have the same size as in `nas_bt`. They matter more, because there is only a third of the work at each point.
+//! What it teaches: like `nas_bt`, lines that cross several tasks. An equation connects a point with two points on each side. So each line
+//! sends two rows of 15 numbers forward, as much as the one row of 30 in `nas_bt`, and two points back instead of one. Messages matter more
+//! than there, because there is less work at each point.
 //!
 //! ```text
 //! cargo amrun -n 4 --example nas_sp

@@ -209,7 +209,7 @@ fn iterate(
         let mut above_left = start as f64 - 1.0;
         for row in 1..rows {
             let (above, words) = grid[(row - 1) * columns..(row + 1) * columns].split_at_mut(columns);
-            // The first column is given: the wave begins behind it.
+            // The first column is given: the wave begins after it.
             let (mut left, mut diagonal, from) = if is_first {
                 (words[0], above[0], 1)
             } else {

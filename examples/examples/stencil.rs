@@ -2,8 +2,8 @@
 //!
 //! What it teaches: the same halo exchange in both models. By put, a task writes its edge directly into its neighbour's halo buffer, and
 //! the neighbour waits only for a counter: there is no receive and no request. Two buffers for each side, used in turn, are the only flow
-//! control: a task that has received the halo of iteration k from a neighbour knows that the neighbour has read the halo of iteration k-1,
-//! so that the neighbour's buffer is free for iteration k + 1. By MPI, the program posts receives, sends edges, and waits for all of them.
+//! control: when a task has received the halo of iteration k from a neighbour, that neighbour has read this task's halo of iteration k - 1.
+//! The buffer of that halo is then free for iteration k + 1. By MPI, the program posts receives, sends edges, and waits for all of them.
 //!
 //! ```text
 //! cargo amrun -n 4 --example stencil
@@ -13,9 +13,10 @@
 //! You should see a line for each way with its speed, and as the last line `verified`.
 //!
 //! Follows `ParRes/Kernels`, `MPI1/Stencil` (Van der Wijngaart and Mattson, "The Parallel Research Kernels", HPEC 2014): radius 2, double
-//! precision, a square grid cut into tiles. The input at (i, j) is COEFX * i + COEFY * j, and grows by 1 in each iteration, so that old
+//! precision, a square grid cut into tiles. The input at (i, j) is COEFX * i + COEFY * j, and grows by 1 in each iteration, so that stale
 //! halos would be noticed. The operator is a discrete divergence with the weights 1 / (2 * k * radius) at distance k, so that each
-//! iteration adds COEFX + COEFY to every inner point: their mean is known exactly. The first iteration warms up and is not timed.
+//! iteration adds COEFX + COEFY to every inner point: the mean of the inner points is known exactly. The first iteration warms up and is
+//! not timed.
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -362,7 +363,7 @@ struct PutWay {
     points: usize,
     /// Where the neighbour writes: two halos, used in turn.
     own: Exposed,
-    /// Counts the halos that are in `own`.
+    /// Counts the halos that have arrived in `own`.
     arrived: Counter,
     /// The neighbour's buffers for this task's edges.
     theirs: RemoteAddress,

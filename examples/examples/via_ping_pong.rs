@@ -8,8 +8,8 @@
 //! cargo amrun -n 2 --bind core --example via_ping_pong -- --json rows.json
 //! ```
 //!
-//! You should see a row for each size: nanoseconds for one way by send and receive, by RDMA write (the target watches its memory), by RDMA
-//! write with immediate data, nanoseconds for a whole RDMA read; then MB/s of each, with 16 descriptors posted at a time. Below the rows:
+//! You should see a row for each size: nanoseconds for one way by send and receive, by RDMA write (the target polls its memory) and by RDMA
+//! write with immediate data; nanoseconds for a whole RDMA read; then MB/s of each, with 16 descriptors posted at a time. Below the rows:
 //! the cost of registering memory and of connecting. All numbers are medians over the batches; the last byte of every message is checked.
 //! Tasks beyond the first two do nothing.
 
@@ -80,8 +80,9 @@ struct Player {
     vi: ViHandle,
     tag: PTag,
     peer: NodeAddress,
-    /// The source of this task's messages, and the target of the peer's messages.
+    /// The source of this task's messages.
     source: Region,
+    /// The target of the peer's messages.
     target: Region,
     /// The peer's target.
     theirs: MemHandle,

@@ -260,7 +260,8 @@ fn check_sum(entries: &[Entry], shares: &[Share]) -> Result<(), Failure> {
     Err(Failure::Wrong(format!("{counted} words were counted, and the tables hold {placed}")))
 }
 
-/// Counts everything again, in this process alone, compares that with `entries`, and prints that they are right.
+/// Counts everything again, in this process alone, and compares the counts with `entries`. Prints `verified` if they are equal; otherwise
+/// the error names a word.
 fn verify(entries: &[Entry], input: &Input) -> Result<(), Failure> {
     let mut expected: HashMap<String, u64> = HashMap::new();
     for (path, &size) in input.files.iter().zip(&input.sizes) {

@@ -2,7 +2,7 @@
 
 use crate::random;
 
-/// The probabilities of the four quarters of the adjacency matrix, as shares of 2^32: 0.57, 0.19, 0.19, and the rest.
+/// The probabilities of three quarters of the adjacency matrix, as shares of 2^32: 0.57, 0.19, 0.19. The fourth has the rest, 0.05.
 const QUARTERS: [u64; 3] = [2_448_131_359, 816_043_786, 816_043_786];
 
 /// A graph of 2^`scale` vertices and `edge_factor` edges for each of them.

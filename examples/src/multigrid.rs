@@ -130,8 +130,8 @@ impl<'a> Multigrid<'a> {
     }
 }
 
-/// Applies an operator to each row that is not a copy, and passes the result to a closure. The first and the last element of the result are
-/// not meaningful.
+/// Applies an operator to each row outside the halo (the layer of copies), and passes `hand_on` the indices of the plane and the row, and
+/// the result. The first and the last element of the result are not meaningful.
 fn each_row(cube: &Cube, weights: Weights, mut hand_on: impl FnMut(usize, usize, &[f64])) {
     let mut applied = Stencil::new(cube, weights);
     for plane in cube.planes() {

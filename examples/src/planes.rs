@@ -183,7 +183,7 @@ impl Cube {
         Ok(())
     }
 
-    /// Updates the copies at the ends of the rows of a plane, and the rows before the first and behind the last one.
+    /// Updates the copies at the ends of the rows of a plane, and the rows before the first and after the last one.
     fn close_rows(&mut self, plane: usize) {
         let size = self.share.size;
         for row in self.inside() {

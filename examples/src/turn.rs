@@ -1,8 +1,8 @@
 //! Redistributes a block of numbers over the tasks from planes to curtains: the exchange in the middle of a three-dimensional transform.
 //!
-//! Element (x, y, z) belongs to the task that has its z while the block is distributed by planes, and to the task that has its y while the
-//! block is distributed by curtains. Rows along x stay whole, so copies are always contiguous. Tasks may have unequal shares, or none: any
-//! number of tasks will do.
+//! A plane has one z, a curtain has one y. Element (x, y, z) belongs to the task that has its z while the block is distributed by planes,
+//! and to the task that has its y while the block is distributed by curtains. Rows along x stay whole, so copies are always contiguous.
+//! Tasks may have unequal shares, or none: any number of tasks will do.
 
 use std::ops::Range;
 
@@ -20,9 +20,9 @@ type Pair = [f64; 2];
 pub struct Turn<'a> {
     world: &'a Communicator,
     width: usize,
-    /// The first plane of each task, and the end.
+    /// The number of each task's first plane, and one past the last plane.
     planes: Vec<usize>,
-    /// The first curtain of each task, and the end.
+    /// The number of each task's first curtain, and one past the last curtain.
     curtains: Vec<usize>,
     /// For each task, the part of its curtains that lies in this task's planes.
     on_planes: Vec<Pair>,

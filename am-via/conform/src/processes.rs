@@ -141,8 +141,8 @@ fn relay(listener: &UnixListener, tell: &mpsc::Sender<(String, Option<String>)>)
 /// The first argument of a task of the suite.
 const TASK_ARGUMENT: &str = "--as-task";
 
-/// Runs this process as a task of the suite if its arguments show that [`run`](super::run) has started it. Programs that call `run` must
-/// call this first.
+/// Runs this process as a task of the suite if its arguments show that [`run`](super::run) has started it; otherwise returns `None`.
+/// Programs that call `run` must call this first.
 #[must_use]
 pub fn run_as_task(arguments: &[String]) -> Option<Result<(), String>> {
     match arguments {

@@ -251,7 +251,7 @@ fn is_refused<D: Device>(
         pair.until_state(vi, ViState::Error)?;
         region.must_be_untouched()?;
     }
-    // The lost connection is reported too.
+    // Discards the other reports: that of the lost connection.
     while pair.nic.next_error().is_some() {}
     pair.sync()
 }

@@ -18,7 +18,7 @@ const HOSTS: &str = "HOSTS";
 const AGENT: &str = "LAUNCH_AGENT";
 /// The address of the first host.
 const FIRST_ADDRESS: &str = "10.77.0.1";
-/// The provider that libfabric chooses for jobs of several hosts by default.
+/// The provider for jobs of several hosts over TCP, by its name in libfabric before 1.18.
 const PROVIDER: &str = "tcp;ofi_rxm";
 /// The sizes of the C program, with the number of messages of each: enough to take at least as long as the C program.
 const SIZES: [(u64, u32); 4] = [(8, 20_000), (1024, 20_000), (65536, 4000), (1 << 20, 400)];

@@ -24,9 +24,10 @@
 //! python3 -m venv FOLDER/impi     && FOLDER/impi/bin/pip install impi-rt impi-devel
 //! ```
 //!
-//! Each round runs every library once, and begins with a different library, so that other load on the machine affects all of them alike. A
-//! row shows the medians of the rounds, the ratio of ours to the best peer (below 1: ours is faster; for rates, above 1), the spread of our
-//! rounds, and the project's mark. If a peer is missing, the mark is not judged.
+//! Each round runs every library once, so that other load on the machine affects all of them alike. The next round begins with the next
+//! library, because the first one of a round may be slower. A row shows the medians of the rounds, the ratio of ours to the best peer
+//! (below 1: ours is faster; for rates, above 1), the spread of our rounds, and the project's mark. If a peer is missing, the mark is not
+//! judged.
 //!
 //! Where each task has a core, or the two hosts are namespaces of this machine, the program also measures the distance of the two cores,
 //! which changes on virtual machines. Turns with far cores do not count (see [`cores`]), and the library runs again: at most three turns

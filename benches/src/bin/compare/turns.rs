@@ -74,7 +74,7 @@ impl Turns<'_> {
     }
 
     /// Runs all rounds of a group with this number of tasks. If the distance of the cores is measured, libraries with too few near turns
-    /// run again.
+    /// run again (not with `--quick`).
     fn run_group(&mut self, group: Group, tasks: u32) -> Result<(), Failure> {
         let rounds = self.arguments.rounds();
         let has_more = group.has_distance(tasks) && !self.arguments.quick;
@@ -147,8 +147,8 @@ impl Turns<'_> {
         Ok(rows)
     }
 
-    /// Adds the wanted rows of one turn, and returns the distance of its cores. If a peer fails, its rows are left out and marks are not
-    /// judged; if ours fails, the program fails.
+    /// Adds the wanted rows of one turn, and returns the distance of its cores. If this library fails, so does the
+    /// program. If another one fails, its rows are left out, and the marks that need them are not judged.
     fn add(&mut self, name: &str, rows: Result<Vec<(Row, f64)>, Failure>) -> Result<Option<f64>, Failure> {
         match rows {
             Ok(mut rows) => {

@@ -13,7 +13,7 @@ use crate::measure::Measure;
 
 /// Limit for a job, which only a job that hangs reaches.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Number of runs of a kernel, of which the best counts.
+/// Maximum number of runs of a kernel, of which the best counts.
 const KERNEL_ROUNDS_MAX: u32 = 5;
 
 /// The extent of the measurements.
@@ -38,7 +38,7 @@ impl Effort {
 pub(crate) enum Program {
     /// This program, at these lengths.
     Measure(Measure, &'static [usize]),
-    /// A NAS kernel of the examples, in a class in which it computes for about a tenth of a second, and its x in the figure.
+    /// A NAS kernel of the examples, in a class that takes about a tenth of a second. `x` is its position on the figure's x axis.
     Kernel { name: &'static str, class: &'static str, x: usize },
 }
 

@@ -8,9 +8,9 @@
 //! ```
 //!
 //! The points of each curve come from one or more jobs of the launcher, whose tasks are this program, or a NAS kernel of the examples.
-//! Several figures may use the same job. Each round runs every job once, so that other load on the machine affects all curves alike. A
-//! point is the median over the rounds of the best batch of each round (for the kernels the best round, as in the paper). The sentence
-//! after "Here:" below a figure is computed from these numbers.
+//! Several figures may use the same job. Each round runs every job once (a kernel only in the first five rounds), so that other load on the
+//! machine affects all curves alike. A point is the median over the rounds of the best batch of each round (for the kernels the best round,
+//! as in the paper). The sentence after "Here:" below a figure is computed from these numbers.
 
 mod curve;
 mod figure;

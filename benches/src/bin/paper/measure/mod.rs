@@ -159,8 +159,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     control.meet()
 }
 
-/// Returns the best of several batches, each with as many operations as fit into the time. The other batches took longer because of other
-/// load on the machine. For values that are not times, the median.
+/// Returns the best of several batches, which together take about the given time (each has at most `times_max` operations). The other
+/// batches took longer because of other load on the machine. For values that are not times, returns the median.
 fn measure(
     way: &mut dyn Way,
     control: &mut Control,
