@@ -39,7 +39,7 @@ static MPI_Info null_info = MPI_INFO_NULL;
 static MPI_Errhandler null_errhandler = MPI_ERRHANDLER_NULL;
 static MPI_Session null_session = MPI_SESSION_NULL;
 
-/* Requests, of which the first was freed. A call may change them. */
+/* An array of requests, of which the first was freed. It is filled again for each call, because a call may change it. */
 static MPI_Request *bad_requests(void) {
     static MPI_Request bad[64];
     bad[0] = freed_request;

@@ -46,9 +46,9 @@ static void between(void) {
     CHECK(MPI_Comm_free(&side) == MPI_SUCCESS);
 }
 
-/* One task starts a reduction and then enters the barrier; the other tasks call them in the reverse order. MPI 5.0 section 6.12 requires
-   the same order in all tasks, but some programs do this, and other libraries run them: a blocking and a non-blocking collective are never
-   matched with each other. */
+/* One task starts a reduction and then enters the barrier; the other tasks do so in the reverse order. MPI 5.0 section 6.12 requires the
+   same order in all tasks, but some programs break this rule, and they run with other libraries, because a blocking collective never matches
+   a non-blocking one. */
 static void crossed(MPI_Comm comm) {
     for (int root = 0; root < size; root++) {
         int own = rank == root ? 0xb : 0xd, both = 0, flag;

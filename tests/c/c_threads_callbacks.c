@@ -41,7 +41,7 @@ static void ask(void) {
     talk(2);
 }
 
-/* Whether the call has run a callback. */
+/* Whether a callback has run since the last call of this function. */
 static int has_asked(void) {
     static int before;
     int now = asked, has = now > before;
@@ -49,7 +49,7 @@ static int has_asked(void) {
     return has;
 }
 
-/* Of three tasks, one combines nothing. */
+/* Whether the operation has run, if it must run in this task: with three tasks, one of them combines nothing. */
 static int has_combined(void) { return has_asked() == (size > 1) || size == 3; }
 
 static void sum(void *in, void *inout, int *len, MPI_Datatype *type) {

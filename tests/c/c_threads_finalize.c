@@ -14,7 +14,7 @@ static void nap(void) {
     nanosleep(&time, NULL);
 }
 
-/* After the nap the first thread is in MPI_Finalize. */
+/* The second thread. The nap gives the first thread the time to enter MPI_Finalize. */
 static void *talk(void *nothing) {
     int number, got = -1;
     nap();

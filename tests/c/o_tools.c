@@ -29,7 +29,7 @@ static void control(void) {
             continue;
         FITS(!MPI_T_cvar_handle_alloc(at, NULL, &handle, &count)), FITS(count > 0);
         FITS(!MPI_T_cvar_read(handle, value));
-        /* A variable that the program may write now is written with its own value. */
+        /* Tries to write each local integer variable with its current value. The library may refuse: not now, or never. */
         if (scope == MPI_T_SCOPE_LOCAL && type == MPI_INT)
             index = MPI_T_cvar_write(handle, value), FITS(!index || index == MPI_T_ERR_CVAR_SET_NOT_NOW || index == MPI_T_ERR_CVAR_SET_NEVER);
         FITS(!MPI_T_cvar_handle_free(&handle)), FITS(handle == MPI_T_CVAR_HANDLE_NULL);

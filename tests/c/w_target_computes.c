@@ -1,6 +1,6 @@
-/* Operations on a window need no call of the target, whether all tasks map its memory or the kernel copies it: rank 0 computes, without a
-   call of MPI, until all other tasks have done every operation on the window of rank 0, and have counted themselves there. For tasks of one
-   host: operations on a task of another host need calls of the target. */
+/* Operations on a window need no MPI call by the target, whether all tasks map its memory or the kernel copies it: rank 0 computes, without
+   an MPI call, until all other tasks have done every operation on the window of rank 0, and have counted themselves there. For tasks of one
+   host: operations on a task of another host need MPI calls by the target. */
 #include <complex.h>
 #include <stdint.h>
 #include <time.h>

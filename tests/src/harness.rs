@@ -156,7 +156,7 @@ impl Job {
     /// Runs `body` in each task, and waits for the end.
     ///
     /// # Panics
-    /// In the test: a task failed; each task's end and output are printed. In a task: `body` panics.
+    /// In the test: a task failed, or a process is left behind; each task's end and output are printed. In a task: `body` panics.
     pub fn run(self, body: impl FnOnce()) {
         self.run_and_judge(body, |outcome| assert!(outcome.is_success, "the job failed"));
     }
@@ -292,7 +292,7 @@ impl TaskOutcome {
 /// they found nothing to run.
 ///
 /// # Panics
-/// Several tests have this name.
+/// Several tests have this name, or the binary cannot be started to list its tests.
 fn path_of(name: &str) -> String {
     static TESTS: OnceLock<Vec<String>> = OnceLock::new();
     let tests = TESTS.get_or_init(|| {
@@ -383,7 +383,8 @@ fn end_of(text: &str) -> &str {
 /// The values of `AM_MEMORY`: the methods of access to a peer's memory.
 pub const WAYS: [&str; 4] = ["auto", "job", "kernel", "staged"];
 
-/// Providers of libfabric over which tests run: the default one for jobs of several hosts, and two that work differently.
+/// Providers of libfabric over which tests run: the default one for jobs of several hosts (before libfabric 1.18), and two that work
+/// differently.
 pub const PROVIDERS: [&str; 3] = ["tcp;ofi_rxm", "net", "shm"];
 
 /// Jobs that together have each number of tasks and each method of memory access. If [`is_long`], all combinations; and if three is among

@@ -62,7 +62,8 @@ pub enum Way {
     Kill,
     /// SIGSTOP from outside, and SIGKILL a while later.
     StopThenKill,
-    /// SIGSEGV from outside, at any moment, sent twice: Rust's handler ignores the first signal, since no access has caused it.
+    /// SIGSEGV from outside, at any moment, sent until the process ends: Rust's handler ignores the first one, since no access has caused
+    /// it.
     Segv,
     /// `abort` by a second thread, at any moment.
     Abort,

@@ -22,7 +22,7 @@ impl Python {
     /// Makes the environment of that name, if it does not exist.
     ///
     /// # Errors
-    /// There is no python3, or it lacks the module venv.
+    /// There is no python3, it lacks the module venv, or a folder cannot be made.
     pub fn open(workshop: &Workshop, name: &str) -> Result<Self, Problem> {
         let folder = workshop.fetched(name)?;
         let python = Self { folder };
@@ -93,7 +93,7 @@ impl Python {
 /// are built in an environment use the headers of this environment first.
 ///
 /// # Errors
-/// The Python package index cannot be reached.
+/// There is no python3 with the module venv, or the Python package index cannot be reached.
 pub fn mpich(workshop: &Workshop) -> Result<Python, Problem> {
     let mpich = Python::open(workshop, "mpich")?;
     mpich.install(workshop, &["mpich==5.0.2"])?;
@@ -113,7 +113,7 @@ impl Published {
     /// Downloads the file if it is not there yet, and returns its path.
     ///
     /// # Errors
-    /// The address cannot be reached, or the file there has changed; curl is missing.
+    /// curl or sha256sum is missing, the address cannot be reached, or the file there has changed.
     pub fn fetch(&self, workshop: &Workshop) -> Result<PathBuf, Problem> {
         let name = self.address.rsplit('/').next().unwrap_or(self.address);
         let sources = workshop.fetched("sources")?;

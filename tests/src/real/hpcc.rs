@@ -34,7 +34,7 @@ const RUN_LIMIT: Duration = Duration::from_secs(600);
 /// Builds and runs HPCC.
 ///
 /// # Errors
-/// A tool is missing, or the program does not build.
+/// A tool is missing, or the program cannot be fetched, built or started.
 pub fn run(workshop: &Workshop, rows: &mut Vec<Row>) -> Result<(), Problem> {
     let archive = SOURCE.fetch(workshop)?;
     let folder = workshop.built("hpcc")?;

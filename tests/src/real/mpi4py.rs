@@ -39,7 +39,7 @@ struct Build<'a> {
 /// Makes both builds, and runs the suite with each.
 ///
 /// # Errors
-/// A tool is missing, or the program does not build.
+/// A tool is missing, or the program cannot be fetched, built or started.
 pub fn run(workshop: &Workshop, rows: &mut Vec<Row>) -> Result<(), Problem> {
     let python = Python::open(workshop, "python")?;
     python.install(workshop, &["numpy", "cython", "setuptools>=77", "wheel"])?;

@@ -39,7 +39,7 @@ const WAYS: [(&str, &str, &[&str]); 9] = [
 /// Builds and runs NetPIPE.
 ///
 /// # Errors
-/// A tool is missing, or the program does not build.
+/// A tool is missing, or the program cannot be fetched, built or started.
 pub fn run(workshop: &Workshop, rows: &mut Vec<Row>) -> Result<(), Problem> {
     let archive = SOURCE.fetch(workshop)?;
     let folder = workshop.built("netpipe")?;

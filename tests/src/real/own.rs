@@ -17,7 +17,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// The Fortran programs, built by our `mpifort`.
 ///
 /// # Errors
-/// There is no gfortran.
+/// There is no gfortran, or a command cannot be started.
 pub fn fortran(workshop: &Workshop, rows: &mut Vec<Row>) -> Result<(), Problem> {
     command::must(Command::new("gfortran").arg("--version"), LIMIT, &workshop.log("gfortran")?)?;
     let place = workshop.built("fortran")?;
@@ -49,7 +49,7 @@ pub fn fortran(workshop: &Workshop, rows: &mut Vec<Row>) -> Result<(), Problem> 
 /// the same. The other programs also check results that the standard leaves open, and run only on this library.
 ///
 /// # Errors
-/// The other library cannot be fetched.
+/// MPICH cannot be fetched, or a command cannot be started.
 pub fn differential(workshop: &Workshop, rows: &mut Vec<Row>) -> Result<(), Problem> {
     let mpich = fetch::mpich(workshop)?;
     let place = workshop.built("differential")?;

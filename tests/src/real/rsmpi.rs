@@ -24,7 +24,7 @@ const RUN_LIMIT: Duration = Duration::from_secs(60);
 /// Builds rsmpi, and runs its examples and tests.
 ///
 /// # Errors
-/// A tool is missing, or the program does not build.
+/// A tool is missing, or the program cannot be fetched, built or started.
 pub fn run(workshop: &Workshop, rows: &mut Vec<Row>) -> Result<(), Problem> {
     let archive = SOURCE.fetch(workshop)?;
     let source = archive.with_file_name(format!("mpi-{VERSION}"));

@@ -23,7 +23,7 @@ impl Workshop {
     /// Builds the library, its wrappers and its launcher in release mode, in the target folder in which this program was built.
     ///
     /// # Errors
-    /// The build fails.
+    /// The build fails, a folder cannot be made, or this program is not in a target folder of cargo.
     pub fn open() -> Result<Self, Problem> {
         let own = env::current_exe()?;
         let target = own.ancestors().nth(2).ok_or_else(|| {

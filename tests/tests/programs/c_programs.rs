@@ -165,8 +165,8 @@ fn c_threads_mixed() {
     programs::compile_and_run_under("mpicc", &options, "c/c_threads_mixed.c", &settings);
 }
 
-/// Collectives that do not match between tasks are errors: with `AM_CHECK_COLLECTIVES=on` found before the collective runs, with `off` from
-/// the length of the received data.
+/// Collectives that do not match between tasks are errors. With `AM_CHECK_COLLECTIVES=on` they are found before the collective runs; with
+/// `off` only by the length of the received data.
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn c_mismatched() {
