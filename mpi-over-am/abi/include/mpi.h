@@ -4,8 +4,8 @@
  * program that was built with this header runs with any library of the standard ABI, and a program that was built with the header of
  * another such library runs with this library.
  *
- * The build script of the library reads the prototypes below, each a statement of its own, from "prototypes begin" to "prototypes end",
- * and from "removed prototypes begin" to "removed prototypes end".
+ * The build script of the library reads the constants, and the prototypes, each a statement of its own, from "prototypes begin" to
+ * "prototypes end" and from "removed prototypes begin" to "removed prototypes end".
  */
 #ifndef MPI_H_INCLUDED
 #define MPI_H_INCLUDED
