@@ -90,7 +90,8 @@ impl Validator {
     /// component.
     ///
     /// # Errors
-    /// [`Failure::Wrong`] with the rule that is broken; a failed exchange.
+    /// [`Failure::Wrong`] with the rule that is broken, in the first task, and [`Failure::Elsewhere`] in the others; a failed get or
+    /// exchange.
     pub fn check<F: Fabric, H: HandlerSet>(
         &mut self,
         context: &mut Context<F, H>,
