@@ -115,7 +115,8 @@ impl<E: Elimination> Directions<E> {
         Ok(())
     }
 
-    /// Computes the rows of the lines in `plane`, keeps them as plane `number`, and starts to send the rows that the next task needs.
+    /// Computes the rows of the lines in `plane`, keeps them as plane `number`, and starts to send the rows that the next task
+    /// needs. Returns the send, if there is a next task.
     fn go_forward(
         &mut self,
         flow: &Flow<'_>,
@@ -154,7 +155,7 @@ impl<E: Elimination> Directions<E> {
     }
 
     /// Computes the changes of the points in `plane` from the rows kept as plane `number`, and starts to send the unknowns that the
-    /// previous task needs.
+    /// previous task needs. Returns the send, if there is a previous task.
     fn go_back(
         &mut self,
         flow: &mut Flow<'_>,

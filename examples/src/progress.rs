@@ -82,7 +82,7 @@ fn new_bar(total: u64, template: &str) -> ProgressBar {
         .with_style(style.expect("the template names known fields"))
 }
 
-/// The terminal of the user: standard error, or the terminal of the launcher that forwards it.
+/// The terminal of the user: standard error, or the terminal of the launcher that forwards it; `None` if there is neither.
 fn terminal() -> Option<Term> {
     if io::stderr().is_terminal() {
         return Some(Term::stderr());

@@ -1,8 +1,8 @@
 //! A conformance suite for the provider, in the three levels of VIA's own suite: Early Adopter, Functional, Full.
 //!
 //! Each check has a name, a level and the clause of VIA that it tests. A check runs on two sides at once: as two processes over shared
-//! memory, started through the launcher, and as two threads over the emulated wire, where the checks of a faulty wire also run. The program
-//! `am-conform` only calls this crate.
+//! memory or the network, started through the launcher, and as two threads over the emulated wire, where the checks of a faulty wire also
+//! run. The program `am-conform` only calls this crate.
 //!
 //! ```
 //! let plan = am_via_conform::Plan { only: Some("inline".to_owned()), over_shm: false, ..am_via_conform::Plan::default() };
@@ -58,7 +58,7 @@ pub struct Description {
     pub level: Level,
     /// The call or term of VIA that the check covers.
     pub clause: &'static str,
-    /// Whether the check needs a faulty wire, and so cannot run over shared memory.
+    /// Whether the check needs a faulty wire, and so cannot run over shared memory or the network.
     pub on_wire_only: bool,
 }
 

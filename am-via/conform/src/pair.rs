@@ -359,7 +359,7 @@ impl<D: Device> Pair<D> {
         Ok(error)
     }
 
-    /// Makes progress until `look` finds something.
+    /// Makes progress until `look` finds something, for at most [`PATIENCE`]. `what` names it in the failure.
     #[track_caller]
     pub(super) fn until<T>(
         &mut self,

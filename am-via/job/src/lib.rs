@@ -529,7 +529,7 @@ impl Job {
         })
     }
 
-    /// The first failure of the job.
+    /// The first failure of the job, if there was one.
     #[must_use]
     pub fn failure(&self) -> Option<Failure> {
         failure_in(&self.header)

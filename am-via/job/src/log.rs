@@ -43,7 +43,7 @@ impl Wanted {
     }
 }
 
-/// `name=level`, a level alone, or a name alone, which selects all of its events.
+/// `name=level`, a level alone, or a name alone, which selects all of its events. `None` if the word after `=` is no level.
 fn directive(text: &str) -> Option<(String, LevelFilter)> {
     match text.split_once('=') {
         Some((name, level)) => Some((name.to_owned(), level.parse().ok()?)),

@@ -276,7 +276,7 @@ impl JobOwner {
         }
     }
 
-    /// The first failure recorded, by this launcher or by a task itself.
+    /// The first failure recorded, by this launcher or by a task itself; `None` if there was none.
     #[must_use]
     pub fn first_failure(&self) -> Option<Failure> {
         super::failure_in(&self.header)

@@ -99,7 +99,7 @@ impl WaitFacts {
         }
     }
 
-    /// Parses a task's note, which is not to be trusted.
+    /// Parses a task's note, which is not to be trusted; `None` if the text is no note.
     #[must_use]
     pub(crate) fn from_text(text: &str) -> Option<Self> {
         serde_json::from_str(text).ok()
@@ -122,7 +122,7 @@ pub(super) fn write(note: &WaitNote, quiet: Duration, facts: WaitFacts) {
     note.written_ns.store(nanos(clock::monotonic()).max(1), Ordering::Release);
 }
 
-/// Reads a task's note, which is not to be trusted.
+/// Reads a task's note, which is not to be trusted; `None` if the task has noted no wait.
 pub(super) fn read(note: &WaitNote) -> Option<NotedWait> {
     // Acquire: pairs with the store in `write` ("wait noted").
     let written = note.written_ns.load(Ordering::Acquire);

@@ -171,7 +171,7 @@ pub(crate) fn fields_of_stat(line: &str) -> Option<SplitAsciiWhitespace<'_>> {
     Some(line.rsplit_once(')')?.1.split_ascii_whitespace())
 }
 
-/// State and parent.
+/// State and parent of a process, from the text of its `/proc/PID/stat`.
 fn parse_stat(line: &str) -> Option<Process> {
     let mut fields = fields_of_stat(line)?;
     let state = fields.next()?;

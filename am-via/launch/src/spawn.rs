@@ -158,7 +158,7 @@ fn names_of_other_launchers(launch: &Launch, job: &JobOwner, task: u32) -> Vec<(
     values.into_iter().flat_map(|(names, value)| names.map(|name| (name, value.to_string()))).collect()
 }
 
-/// Connects a task's output to a pipe, to files, or to the terminal itself. Returns the files' names.
+/// Connects a task's output to a pipe, to files, or to the terminal itself. Returns the names of the files, if there are any.
 fn connect_output(
     command: &mut Command,
     launch: &Launch,

@@ -58,7 +58,7 @@ impl Buffers {
         (&raw mut self.contexts[index]).cast()
     }
 
-    /// The buffer of the operation whose context the library has reported.
+    /// The buffer of the operation whose context the library has reported; `None` if the context is none of these.
     pub(crate) fn index_of(&self, context: *mut c_void) -> Option<usize> {
         let offset = context.addr().checked_sub(self.contexts.as_ptr().addr())?;
         let index = offset / size_of::<OpContext>();

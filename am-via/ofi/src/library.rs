@@ -177,7 +177,7 @@ impl Infos {
     }
 
     /// The element to use: the first one whose address other hosts can reach, or else the first one. Elements of [`NOT_BY_THEMSELVES`] are
-    /// left out, unless the user names a provider.
+    /// left out, unless the user names a provider. `None` if no element remains.
     pub(crate) fn best(&self) -> Option<NonNull<Info>> {
         let is_asked_for = wanted().is_some();
         let candidates = || {

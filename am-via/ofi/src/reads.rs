@@ -147,7 +147,7 @@ impl Reads {
         true
     }
 
-    /// The peer from which the operation of this context reads.
+    /// The peer from which the operation of this context reads; `None` if the operation is no read.
     pub(crate) fn peer_of(&self, context: *mut c_void) -> Option<PeerAddress> {
         let stage = self.stages.iter().find(|stage| stage.memory.index_of(context).is_some())?;
         if let Use::Reading(peer, _) = stage.usage { Some(peer) } else { None }

@@ -25,7 +25,7 @@ pub fn allowed_cpus_of(pid: u32) -> io::Result<Vec<usize>> {
     }
 }
 
-/// The processor on which this thread runs. It may be another one when this call returns.
+/// The processor on which this thread runs, which may be another one when this call returns; `None` if the system does not tell.
 #[must_use]
 pub fn current_cpu() -> Option<usize> {
     // SAFETY: sched_getcpu takes no arguments.

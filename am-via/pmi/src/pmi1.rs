@@ -23,7 +23,8 @@ pub(super) struct Pmi1 {
 }
 
 impl Pmi1 {
-    /// Joins the launcher that the environment names.
+    /// Joins the launcher that the environment names; `None` if it names none, if the job has one process, or if this process has not got
+    /// the launcher's socket.
     pub(super) fn find() -> io::Result<Option<Self>> {
         let Some(file) = number_in("PMI_FD") else { return Ok(None) };
         let (Some(task), Some(num_tasks)) = (number_in("PMI_RANK"), number_in("PMI_SIZE")) else {

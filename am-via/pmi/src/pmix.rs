@@ -110,7 +110,8 @@ impl std::fmt::Debug for Pmix {
 }
 
 impl Pmix {
-    /// Joins the launcher that the environment names.
+    /// Joins the launcher that the environment names; `None` if it names none, if the job has one process, or if another process has joined
+    /// as the same task.
     pub(super) fn find() -> io::Result<Option<Self>> {
         let (Ok(namespace), Ok(rank)) = (std::env::var("PMIX_NAMESPACE"), std::env::var("PMIX_RANK")) else {
             return Ok(None);

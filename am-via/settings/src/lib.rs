@@ -66,10 +66,11 @@ pub struct Setting<S: 'static> {
     show: fn(&S) -> String,
 }
 
-/// Stores a text in a setting's field. Returns the number to compare with the range, or what is wrong with the text.
+/// Stores a text in a setting's field. Returns the number to compare with the range, if the value is a number, or what is wrong with the
+/// text.
 type Store<S> = fn(&mut S, &str) -> Result<Option<u64>, String>;
 
-/// Stores a text in a field, and returns the number to compare with the range; used by [`table!`].
+/// Stores a text in a field. Returns the number to compare with the range, if the value is a number. Used by [`table!`].
 ///
 /// # Errors
 /// What is wrong with the text.

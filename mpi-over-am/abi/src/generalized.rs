@@ -70,7 +70,7 @@ pub(crate) fn forget(mpi: &Mpi, request: MPI_Request) {
 /// Ends a completed operation that a wait has found: the program stores the status and frees its state.
 ///
 /// # Errors
-/// Those of the program's functions.
+/// The request is not a generalized one; the errors of the program's functions.
 pub(crate) fn ended(mpi: &Mpi, request: MPI_Request, status: *mut MPI_Status) -> Outcome<()> {
     let functions = functions(mpi, request)?;
     forget(mpi, request);

@@ -50,7 +50,7 @@ struct Table<T> {
 }
 
 impl<T> Table<T> {
-    /// A slot for an object: a free one, or a new one.
+    /// A slot for an object: a free one, or a new one; `None` if the table is full.
     #[inline(always)]
     fn free_slot(&mut self, kind: ObjectKind) -> Option<&mut Slot<T>> {
         let slot = match self.free.pop() {

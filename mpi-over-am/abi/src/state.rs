@@ -197,7 +197,7 @@ impl Mpi {
     }
 
     /// Turns the handle from `MPI_Comm_idup` into a communicator, at the first use of the handle after the request of `MPI_Comm_idup` has
-    /// completed. Nothing has to run when the request completes.
+    /// completed. Nothing has to run when the request completes. `None` for another handle, or if the request has not completed.
     #[cold]
     fn begin_pending(&self, handle: MPI_Comm) -> Option<Rc<CommunicatorObject>> {
         let mut all = self.pending_communicators.try_borrow_mut().ok()?;

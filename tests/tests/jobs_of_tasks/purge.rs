@@ -100,8 +100,8 @@ fn run() {
     context.gfence().expect("gfence");
 }
 
-/// Waits until the buffer of a send can be taken back, and returns it and whether it was held back while the peer was stopped. The peer
-/// is continued after 200 ms.
+/// Waits until the buffer of a send can be taken back, and returns it. If the stopped peer holds the buffer back for 200 ms, continues the
+/// peer, and returns `true` with the buffer.
 fn take_back(context: &mut Context<ShmFabric>, sent: am_core::OwnedHandle, peer: u32) -> (JobBuffer, bool) {
     let mut handle = sent;
     let begun = Instant::now();

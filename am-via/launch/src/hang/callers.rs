@@ -80,7 +80,8 @@ impl Symbols {
     }
 }
 
-/// The file that is mapped at an address, and the address at which its beginning is (or would be) mapped.
+/// The file that is mapped at an address, and the address at which its beginning is (or would be) mapped. `None` if no file is mapped
+/// there.
 fn mapped_file(maps: &str, at: u64) -> Option<(PathBuf, u64)> {
     let line = maps.lines().find(|line| range_of(line).is_some_and(|(from, to)| (from..to).contains(&at)))?;
     let path = line.get(line.find('/')?..)?;
