@@ -86,8 +86,8 @@ pub struct Outcome {
     pub hosts: Vec<String>,
 }
 
-/// Variables that are passed to all hosts: those of settings, of the network, of OpenMP and Rust, and search paths of programs
-/// and libraries.
+/// Whether a variable is passed to all hosts: it is a setting, is one of libfabric, OpenMP or Rust, or is a search path of programs or
+/// libraries.
 fn is_for_all_hosts(name: &str) -> bool {
     const BEGINNINGS: [&str; 4] = ["FI_", "OMP_", "RUST_", "LD_LIBRARY_"];
     name == "PATH"

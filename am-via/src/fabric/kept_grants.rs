@@ -53,7 +53,7 @@ impl KeptGrants {
         Some(kept.grant)
     }
 
-    /// Adds a new grant of this memory, in use.
+    /// Adds a new grant of this memory, in use. If the list is full, replaces an unused grant; if all are in use, adds nothing.
     pub(super) fn add(&mut self, at: NonZeroUsize, len: usize, grant: Grant) -> Added {
         let new = Kept { at, len, grant, in_use: true };
         if self.kept.len() < KEPT_MAX {

@@ -99,7 +99,8 @@ impl<D: Device> ViaFabric<D> {
         self.registrations.as_ref().map(RegistrationCache::statistics)
     }
 
-    /// Registers the local end of a transfer, if necessary. `Err`: the outcome if the limit does not allow it.
+    /// Registers the local end of a transfer, if necessary, and returns the pages that the cache then holds. `Err`: the outcome if the
+    /// limit does not allow it.
     #[inline]
     fn hold_local_end(&mut self, at: NonNull<u8>, len: usize) -> Result<Option<Range<u64>>, Transfer> {
         let Some(cache) = &mut self.registrations else { return Ok(None) };
@@ -296,7 +297,8 @@ impl<D: Device> ViaFabric<D> {
         Ok(done)
     }
 
-    /// Ends a grant. `finished`: the peer that used the grant has reported the end of its copies, or is dead.
+    /// Ends a grant. `finished`: the peer that used the grant has reported the end of its copies, or is dead. `Retry` while a peer may
+    /// still use it.
     fn end_grant(&mut self, grant: Grant, finished: bool) -> Result<Outcome> {
         match self.nic.device.deregister(handle(grant), finished) {
             Ok(Posted::Done) => {

@@ -37,7 +37,7 @@ impl Ran {
     }
 }
 
-/// Runs a command with its output in the file `log`.
+/// Runs a command with its output in the file `log`, and kills it after `limit`.
 ///
 /// # Errors
 /// The command cannot be started, or the file cannot be written.
@@ -72,7 +72,7 @@ pub fn run(command: &mut Command, limit: Duration, log: &Path) -> io::Result<Ran
 /// Runs a command that must succeed: a step of fetching or building.
 ///
 /// # Errors
-/// The command fails or cannot be started; the error tells which.
+/// The command fails or cannot be started, or the file `log` cannot be written; the error tells which.
 pub fn must(command: &mut Command, limit: Duration, log: &Path) -> Result<String, Problem> {
     let name = command.get_program().to_string_lossy().into_owned();
     match run(command, limit, log) {

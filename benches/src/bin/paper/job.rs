@@ -180,7 +180,7 @@ impl Results {
     }
 }
 
-/// Runs every job once per round.
+/// Runs every job once per round; a kernel only in the first [`KERNEL_ROUNDS_MAX`] rounds.
 pub(crate) fn run_all(jobs: &[Job], effort: &Effort) -> Result<Results, Failure> {
     let programs = programs(jobs)?;
     let folder = std::env::temp_dir().join(format!("am-paper-{}", std::process::id()));

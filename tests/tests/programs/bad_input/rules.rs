@@ -55,8 +55,8 @@ pub(crate) struct Bad {
     pub(crate) says: String,
 }
 
-/// Excludes functions that have no bad arguments, end the program, may be called only once, have errors of their own (the tool interface),
-/// or are missing in this library (files, dynamic tasks, and two that were added after MPI 5.0).
+/// Whether a function is tested. Excluded are functions that have no bad arguments, end the program, may be called only once, have errors
+/// of their own (the tool interface), or are missing in this library (files, dynamic tasks, and two that were added after MPI 5.0).
 pub(crate) fn is_tested(name: &str) -> bool {
     const ELSEWHERE: [&str; 13] = [
         "MPI_Psend_init_c",
@@ -118,7 +118,8 @@ pub(crate) fn works_always(name: &str) -> bool {
         || PARTS.iter().any(|part| name.contains(part))
 }
 
-/// Excludes functions that cannot be called while MPI is not running: they start it, free what was not allocated, or return no code.
+/// Whether a function is also tried while MPI is not running. Excluded are functions that start MPI, would free what was not allocated, or
+/// return no code.
 pub(crate) fn is_tried_outside(name: &str) -> bool {
     const NOT: [&str; 4] = ["MPI_Session_init", "MPI_Free_mem", "MPI_Aint_add", "MPI_Aint_diff"];
     is_tested(name) && !NOT.contains(&name)
