@@ -82,6 +82,7 @@ pub(super) fn check_version(file: &File, of: u32) -> Result<(), JobError> {
 fn version_of(file: &File) -> Option<u64> {
     // Only the first word of the header is read: in another version the other entries may differ.
     let mapping = Mapping::new(file.as_fd(), 0, JobHeader::entry_offset(0)).ok()?;
+    // Acquire: pairs with the store in `JobOwner::write_header` ("job file made").
     let magic = mapping.atomics::<JobHeader>(0)?.magic.load(Ordering::Acquire);
     let same_name = (magic ^ JOB_MAGIC) << (u64::BITS - JOB_VERSION_SHIFT) == 0;
     same_name.then_some(magic >> JOB_VERSION_SHIFT)

@@ -350,6 +350,7 @@ impl Job {
             Err(error) => tracing::debug!(%error, "peers cannot know for certain when this task has ended"),
         }
         entry.set_cpus(&sched::allowed_cpus());
+        // Release: "state set", pairs with the load in `state_of`.
         entry.state.store(STATE_RUNNING, Ordering::Release);
         if is_visible {
             self.wait_until_watched();
@@ -551,6 +552,7 @@ impl Job {
     fn mark_finalized(&self) {
         if self.own_pid == std::process::id() && self.own_entry().state.load(Ordering::Acquire) != STATE_DEAD
         {
+            // Release: "state set", pairs with the load in `state_of`.
             self.own_entry().state.store(STATE_FINALIZED, Ordering::Release);
             foreign::leave();
         }
@@ -569,6 +571,7 @@ impl Job {
         let (kind, value) = Cause::GaveUp.encode();
         self.own_entry().set_cause(kind, value);
         self.header.record_failure(self.task, kind, value, words);
+        // Release: "state set", pairs with the load in `state_of`: a reader of this state also sees the cause.
         self.own_entry().state.store(STATE_DEAD, Ordering::Release);
         for task in 0..self.num_tasks {
             if let Ok(file) = self.control_file(task).and_then(|file| {
@@ -733,6 +736,7 @@ fn pid_namespace() -> u64 {
 }
 
 fn state_of(entry: &TaskEntry) -> TaskState {
+    // Acquire: pairs with the stores in `Job` and in `JobOwner::mark_dead` ("state set").
     match entry.state.load(Ordering::Acquire) {
         STATE_RUNNING => TaskState::Running,
         STATE_FINALIZED => TaskState::Finalized,

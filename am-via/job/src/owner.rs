@@ -263,6 +263,7 @@ impl JobOwner {
         let (kind, value) = cause.encode();
         entry.set_cause(kind, value);
         let first = self.header.record_failure(task, kind, value, if own.is_empty() { words } else { &own });
+        // Release: "state set", pairs with the load in `state_of`: a reader of this state also sees the cause.
         entry.state.store(am_via_shm::layout_job::STATE_DEAD, Ordering::Release);
         self.ring_all();
         first
@@ -298,6 +299,7 @@ impl JobOwner {
     /// it itself, so it is not to be trusted.
     #[must_use]
     pub fn pid(&self, task: u32) -> Option<u32> {
+        // Acquire: pairs with the exchange in `Job::take_place` ("pid published").
         let pid = self.entries.get(task as usize)?.pid.load(Ordering::Acquire);
         (pid != 0 && pid != PID_UNKNOWN).then_some(pid)
     }
@@ -305,6 +307,7 @@ impl JobOwner {
     /// Tells `task` that its process is watched.
     pub fn set_watched(&self, task: u32) {
         if let Some(entry) = self.entries.get(task as usize) {
+            // Release: pairs with the Acquire in `Job::wait_until_watched`.
             entry.watched.store(1, Ordering::Release);
         }
     }

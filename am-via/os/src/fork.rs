@@ -112,6 +112,7 @@ impl Lock {
     }
 
     fn unlock(&self) {
+        // Release: pairs with the Acquire in `lock`.
         self.is_locked.store(false, Ordering::Release);
     }
 

@@ -130,6 +130,7 @@ fn watch_what_is_registered() -> Result<(), c_int> {
 /// doing this, or if this thread is in such a callback.
 pub(crate) fn deliver() {
     static IS_DELIVERING: AtomicBool = AtomicBool::new(false);
+    // Acquire: pairs with the store at the end of this function.
     if IS_DELIVERING.swap(true, Ordering::Acquire) {
         return;
     }
@@ -148,6 +149,7 @@ pub(crate) fn deliver() {
             }
         }
     }
+    // Release: pairs with the swap above.
     IS_DELIVERING.store(false, Ordering::Release);
 }
 

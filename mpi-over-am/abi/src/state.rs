@@ -316,6 +316,8 @@ const RUNNING: u32 = 1;
 const AFTER: u32 = 2;
 
 struct Process {
+    /// Release in `begin` and `end`, which pairs with Acquire in `enter`, `stage` and `is_running`: a thread that sees a stage also sees
+    /// what was written before it.
     stage: AtomicU32,
     /// Whether `MPI_Finalize` has ended the world model. MPI may still run, or run again, for sessions.
     is_finalized: AtomicBool,
