@@ -1,5 +1,6 @@
 //! Rules of this workspace that the compiler does not check: no circular imports, limits on the length of files and the width of comments,
-//! complete manifests, and only one file of mpi-over-am that chooses the fabric. Each test fails if it finds nothing to check.
+//! complete manifests, only one file of mpi-over-am that chooses the fabric, and a list of the waits that keep their turn. Each test fails
+//! if it finds nothing to check.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
