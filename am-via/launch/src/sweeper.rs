@@ -8,8 +8,8 @@
 use std::io::Write;
 use std::process::{Child, Command, Stdio};
 
-/// Ignores the signals of a terminal, because it has to outlive the launcher. Repeats until no process is found, since processes may start
-/// others meanwhile.
+/// Ignores the signals of a terminal, because the sweeper has to outlive the launcher. Ends if the launcher sends a line. Otherwise kills
+/// until no process is found, at most 100 times, since processes may start others meanwhile.
 const SCRIPT: &str = r#"
 trap '' INT QUIT TERM HUP PIPE TSTP
 read -r word && exit 0

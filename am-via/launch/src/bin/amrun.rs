@@ -82,8 +82,8 @@ struct Options {
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// Runs the job on these hosts; the first tasks run on the first host. HOST:N gives a host N tasks; hosts without a number share the
-    /// rest evenly. Without -n, each host takes its number of tasks, or one. Each host needs libfabric, and amrun and the program at the
-    /// same paths as here.
+    /// remaining tasks evenly. Without -n, each host takes its number of tasks, or one. Each host needs libfabric, and amrun and the
+    /// program at the same paths as here.
     #[arg(long, visible_alias = "host", value_name = "HOST[:TASKS],...", conflicts_with = "hostfile")]
     hosts: Option<String>,
     /// Reads the hosts from a file: one per line, as NAME, NAME:TASKS or NAME slots=TASKS.

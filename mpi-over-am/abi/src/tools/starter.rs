@@ -199,7 +199,7 @@ impl Plan {
     }
 
     /// Applies the number of tasks for each host (`-N`) to the list of hosts, or without hosts to the programs that have no `-n`. Passes
-    /// the hosts to the launcher.
+    /// the hosts to the launcher. `-N` together with a file of hosts, or with hosts and several programs, is an error.
     fn place(&mut self) -> Result<(), String> {
         if let Some(tasks) = self.tasks_a_host {
             match &mut self.hosts {
