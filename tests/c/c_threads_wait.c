@@ -535,7 +535,7 @@ static void *let_them_go(void *argument) {
     const struct test *test = argument;
     int here;
     while (!entered) nap(1);
-    nap(15);
+    nap(5);
     OK(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, side, &here, MPI_STATUS_IGNORE));
     tell(number);
     for (int to = 0; to < size; to++)

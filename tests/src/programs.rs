@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use am_core::testing::is_long;
@@ -145,7 +146,7 @@ pub fn provider_settings() -> Option<(&'static str, &'static str)> {
     (!is_long() && env::var_os(NAME).is_none()).then_some((NAME, "32"))
 }
 
-/// A temporary folder for one test.
+/// A temporary folder of its own for a test, also if other tests use the same name.
 #[derive(Debug)]
 pub struct Scratch(PathBuf);
 
@@ -156,7 +157,9 @@ impl Scratch {
     /// If the folder cannot be made.
     #[must_use]
     pub fn new(name: &str) -> Self {
-        let path = env::temp_dir().join(format!("{name}-{}", std::process::id()));
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let path = env::temp_dir().join(format!("{name}-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&path).expect("a temporary folder can be made");
         Self(path)
     }

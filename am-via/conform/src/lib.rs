@@ -22,6 +22,7 @@ mod threads;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
+use std::time::Duration;
 
 use am_via_vipl::device::wire::Wire;
 
@@ -35,6 +36,8 @@ pub struct Plan {
     pub only: Option<String>,
     /// The seed of random numbers and faults.
     pub seed: u64,
+    /// How long a check waits for an event. Only a failing check waits for all of this time.
+    pub patience: Duration,
     /// Whether to run over shared memory, in two processes.
     pub over_shm: bool,
     /// Whether to run over the network, in two processes of this host. Needs libfabric.
@@ -45,8 +48,28 @@ pub struct Plan {
 
 impl Default for Plan {
     fn default() -> Self {
-        Self { only: None, seed: 1, over_shm: true, over_ofi: false, over_wire: true }
+        Self {
+            only: None,
+            seed: 1,
+            patience: Duration::from_secs(10),
+            over_shm: true,
+            over_ofi: false,
+            over_wire: true,
+        }
     }
+}
+
+impl Plan {
+    fn terms(&self) -> Terms {
+        Terms { seed: self.seed, patience: self.patience }
+    }
+}
+
+/// What both sides of a check know of the plan.
+#[derive(Clone, Copy, Debug)]
+struct Terms {
+    seed: u64,
+    patience: Duration,
 }
 
 /// The properties of a check.
@@ -144,12 +167,12 @@ pub fn run(plan: &Plan, mut said: impl FnMut(&str)) -> io::Result<Score> {
     for (device, _) in by_processes.into_iter().filter(|&(_, wanted)| wanted) {
         let names: Vec<_> =
             chosen.iter().filter(|check| !check.on_wire_only).map(|check| check.name).collect();
-        let verdicts = processes::run(device, &names, plan.seed, &mut said)?;
+        let verdicts = processes::run(device, &names, plan.terms(), &mut said)?;
         note(&format!("two processes over {device}"), &verdicts, &|check| !check.on_wire_only);
     }
     if plan.over_wire {
         let names: Vec<_> = chosen.iter().map(|check| check.name).collect();
-        let verdicts = threads::run(&names, plan.seed, &mut said);
+        let verdicts = threads::run(&names, plan.terms(), &mut said);
         note("one process over wire", &verdicts, &|_| true);
     }
     Ok(Score { results })

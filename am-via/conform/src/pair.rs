@@ -16,12 +16,11 @@ use am_via_vipl::{
 };
 use am_via_vipl::{Memory, PTag};
 
+use super::Terms;
 use super::line::{Line, Word};
 
 /// How long a task works before [`Pair::die_soon`] ends it.
 pub(super) const DIES_AFTER: Duration = Duration::from_millis(20);
-/// How long a check waits for an event. Only a failing check waits for all of this time.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The reason why a check stopped.
 #[derive(Debug)]
@@ -99,7 +98,7 @@ impl Region {
 
     /// Fills the region with bytes that depend on `seed` and their offset.
     pub(super) fn fill(&self, seed: u64) -> Outcome {
-        let bytes: Vec<u8> = (0..self.memory.len()).map(|at| pattern(seed, at)).collect();
+        let bytes = pattern(seed, 0, self.memory.len());
         self.memory.write(0, &bytes).map_or_else(|| fail("writing the whole region failed"), Ok)
     }
 
@@ -114,23 +113,32 @@ impl Region {
     /// Asserts that `len` bytes at `offset` are those that [`fill`](Self::fill) writes at offset `from`.
     #[track_caller]
     pub(super) fn must_hold(&self, offset: usize, len: usize, seed: u64, from: usize) -> Outcome {
-        let bytes = self.bytes(offset, len)?;
-        match (0..len).find(|&at| bytes[at] != pattern(seed, from + at)) {
-            None => Ok(()),
-            Some(at) => fail(format!("byte {at} of {len} is {}", bytes[at])),
+        let (bytes, expected) = (self.bytes(offset, len)?, pattern(seed, from, len));
+        if bytes == expected {
+            return Ok(());
         }
+        let at = (0..len).find(|&at| bytes[at] != expected[at]).unwrap_or_default();
+        fail(format!("byte {at} of {len} is {}", bytes[at]))
     }
 
     /// Asserts that all bytes are zero.
     #[track_caller]
     pub(super) fn must_be_untouched(&self) -> Outcome {
         let bytes = self.bytes(0, self.memory.len())?;
-        ensure(bytes.iter().all(|&byte| byte == 0), "memory that must not change was changed")
+        ensure(bytes == vec![0; bytes.len()], "memory that must not change was changed")
     }
 }
 
-fn pattern(seed: u64, at: usize) -> u8 {
-    (seed.wrapping_mul(0x9e37_79b9) ^ (at as u64).wrapping_mul(0x0101_0193) >> 3).to_le_bytes()[0]
+/// `len` bytes that depend on `seed` and their offset, from an offset on.
+fn pattern(seed: u64, from: usize, len: usize) -> Vec<u8> {
+    /// The bytes repeat after this length: a byte depends on the lowest 11 bits of its offset.
+    const PERIOD: usize = 1 << 11;
+    let of = |at| seed.wrapping_mul(0x9e37_79b9) ^ (at as u64).wrapping_mul(0x0101_0193) >> 3;
+    let period: Vec<u8> = (from..from + len.min(PERIOD)).map(|at| of(at).to_le_bytes()[0]).collect();
+    // By the standard library, which is optimised in unoptimised builds, too.
+    let mut bytes = period.repeat(len.div_ceil(PERIOD));
+    bytes.truncate(len);
+    bytes
 }
 
 /// A function that opens another NIC by a number or name.
@@ -153,8 +161,8 @@ pub(super) struct Opener<D: Device> {
 pub(super) struct Pair<D: Device> {
     pub(super) nic: UserAgent<D>,
     pub(super) side: Side,
-    /// The seed of random numbers, equal on both sides.
-    pub(super) seed: u64,
+    /// Equal on both sides.
+    pub(super) terms: Terms,
     /// The protection tag of the objects that the helpers create.
     pub(super) tag: PTag,
     opener: Opener<D>,
@@ -176,7 +184,7 @@ impl<D: Device> Pair<D> {
     pub(super) fn new(
         mut nic: UserAgent<D>,
         side: Side,
-        seed: u64,
+        terms: Terms,
         line: Line,
         opener: Opener<D>,
     ) -> Outcome<Self> {
@@ -184,7 +192,7 @@ impl<D: Device> Pair<D> {
         Ok(Self {
             nic,
             side,
-            seed,
+            terms,
             tag,
             opener,
             die: Box::new(|| {}),
@@ -303,7 +311,7 @@ impl<D: Device> Pair<D> {
 
     pub(super) fn connect(&mut self, vi: ViHandle) -> Outcome {
         let other = self.other();
-        self.nic.connect_peer_request(vi, Discriminator::default(), other, Some(PATIENCE))?;
+        self.nic.connect_peer_request(vi, Discriminator::default(), other, Some(self.terms.patience))?;
         self.nic.connect_peer_wait(vi)?;
         // Waits until both sides are connected, before either may disconnect.
         self.sync()
@@ -311,12 +319,12 @@ impl<D: Device> Pair<D> {
 
     /// Waits for a descriptor that completes on the receive queue.
     pub(super) fn received(&mut self, vi: ViHandle) -> Outcome<Box<Descriptor>> {
-        Ok(self.nic.recv_wait(vi, Some(PATIENCE))?)
+        Ok(self.nic.recv_wait(vi, Some(self.terms.patience))?)
     }
 
     /// Waits for a descriptor that completes on the send queue.
     pub(super) fn sent(&mut self, vi: ViHandle) -> Outcome<Box<Descriptor>> {
-        Ok(self.nic.send_wait(vi, Some(PATIENCE))?)
+        Ok(self.nic.send_wait(vi, Some(self.terms.patience))?)
     }
 
     pub(super) fn post_send(&mut self, vi: ViHandle, descriptor: Box<Descriptor>) -> Outcome {
@@ -330,7 +338,7 @@ impl<D: Device> Pair<D> {
     /// Waits for the next send, which must complete without an error.
     #[track_caller]
     pub(super) fn sent_well(&mut self, vi: ViHandle) -> Outcome<Box<Descriptor>> {
-        let done = self.nic.send_wait(vi, Some(PATIENCE))?;
+        let done = self.nic.send_wait(vi, Some(self.terms.patience))?;
         ensure(done.status().is_success(), &format!("a send ended as {:?}", done.status()))?;
         Ok(done)
     }
@@ -338,7 +346,7 @@ impl<D: Device> Pair<D> {
     /// Waits for the next receive, which must complete without an error.
     #[track_caller]
     pub(super) fn received_well(&mut self, vi: ViHandle) -> Outcome<Box<Descriptor>> {
-        let done = self.nic.recv_wait(vi, Some(PATIENCE))?;
+        let done = self.nic.recv_wait(vi, Some(self.terms.patience))?;
         ensure(done.status().is_success(), &format!("a receive ended as {:?}", done.status()))?;
         Ok(done)
     }
@@ -371,8 +379,8 @@ impl<D: Device> Pair<D> {
             if let Some(found) = look(self)? {
                 return Ok(found);
             }
-            if start.elapsed() > PATIENCE {
-                return fail(format!("waited {PATIENCE:?} for {what}, and it did not happen"));
+            if start.elapsed() > self.terms.patience {
+                return fail(format!("waited {:?} for {what}, and it did not happen", self.terms.patience));
             }
             self.nic.progress();
             std::thread::yield_now();
@@ -387,7 +395,8 @@ impl<D: Device> Pair<D> {
     /// A barrier without progress: no arrived message is processed.
     pub(super) fn sync_still(&mut self) -> Outcome {
         self.line.say(Word::Numbers(Vec::new()));
-        self.heard(PATIENCE)?.map_or_else(|| fail("the other side did not arrive in time"), |_| Ok(()))
+        self.heard(self.terms.patience)?
+            .map_or_else(|| fail("the other side did not arrive in time"), |_| Ok(()))
     }
 
     /// Sends numbers to the other side, and receives its numbers.
@@ -398,7 +407,7 @@ impl<D: Device> Pair<D> {
             if let Some(numbers) = self.heard(Duration::from_micros(20))? {
                 return Ok(numbers);
             }
-            if start.elapsed() > PATIENCE * 2 {
+            if start.elapsed() > self.terms.patience * 2 {
                 return fail("the other side did not arrive in time");
             }
             self.nic.progress();

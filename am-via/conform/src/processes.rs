@@ -17,7 +17,7 @@ use am_via_vipl::device::shm::Shm;
 
 use super::line::{Line, Word};
 use super::pair::{DIES_AFTER, Opener, Outcome, Pair, Side};
-use super::{Verdicts, add, checks, session};
+use super::{Terms, Verdicts, add, checks, session};
 
 /// Time limit of a check, far above the waits inside it.
 const HANGS_AFTER: Duration = Duration::from_secs(120);
@@ -26,7 +26,7 @@ const HANGS_AFTER: Duration = Duration::from_secs(120);
 pub(super) fn run(
     device: &'static str,
     names: &[&str],
-    seed: u64,
+    terms: Terms,
     said: &mut dyn FnMut(&str),
 ) -> io::Result<Verdicts> {
     let chosen: Vec<_> =
@@ -36,12 +36,12 @@ pub(super) fn run(
         chosen.iter().filter(|check| check.needs.is_nothing()).map(|check| check.name).collect();
     let mut left = &together[..];
     while !left.is_empty() {
-        let done = run_job(device, left, seed, &mut verdicts, said)?;
+        let done = run_job(device, left, terms, &mut verdicts, said)?;
         left = &left[done.max(1)..];
     }
     // A check that ends with a death runs in its own job.
     for check in chosen.iter().filter(|check| check.needs.is_death()) {
-        run_job(device, &[check.name], seed, &mut verdicts, said)?;
+        run_job(device, &[check.name], terms, &mut verdicts, said)?;
     }
     Ok(verdicts)
 }
@@ -50,11 +50,11 @@ pub(super) fn run(
 fn run_job(
     device: &'static str,
     names: &[&str],
-    seed: u64,
+    terms: Terms,
     verdicts: &mut Verdicts,
     said: &mut dyn FnMut(&str),
 ) -> io::Result<usize> {
-    let job = start(device, names, seed)?;
+    let job = start(device, names, terms)?;
     let mut done = 0;
     for &name in names {
         said(&format!("{device}   {name}"));
@@ -94,11 +94,12 @@ struct Job {
     _running: Running,
 }
 
-fn start(device: &str, names: &[&str], seed: u64) -> io::Result<Job> {
+fn start(device: &str, names: &[&str], terms: Terms) -> io::Result<Job> {
     let name = format!("am-conform-{}-{:x}", std::process::id(), std::ptr::from_ref(names).addr());
     let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
     let program = std::env::current_exe()?;
-    let running = Launch::new(program, [TASK_ARGUMENT, &name, &seed.to_string(), &names.join(",")])
+    let terms = [terms.seed.to_string(), terms.patience.as_millis().to_string()].join(",");
+    let running = Launch::new(program, [TASK_ARGUMENT, &name, &terms, &names.join(",")])
         .tasks(2)
         .env("AM_DEVICE", device)
         .start()
@@ -146,21 +147,22 @@ const TASK_ARGUMENT: &str = "--as-task";
 #[must_use]
 pub fn run_as_task(arguments: &[String]) -> Option<Result<(), String>> {
     match arguments {
-        [first, socket, seed, names] if first == TASK_ARGUMENT => {
-            Some(task(socket, seed, names).map_err(|error| error.to_string()))
+        [first, socket, terms, names] if first == TASK_ARGUMENT => {
+            Some(task(socket, terms, names).map_err(|error| error.to_string()))
         }
         _ => None,
     }
 }
 
-fn task(socket: &str, seed: &str, names: &str) -> Result<(), Box<dyn std::error::Error>> {
-    let seed = seed.parse()?;
+fn task(socket: &str, terms: &str, names: &str) -> Result<(), Box<dyn std::error::Error>> {
+    let (seed, patience) = terms.split_once(',').ok_or("a seed and a number of milliseconds are needed")?;
+    let terms = Terms { seed: seed.parse()?, patience: Duration::from_millis(patience.parse()?) };
     let socket = UnixStream::connect_addr(&SocketAddr::from_abstract_name(socket)?)?;
     let task = Task::join()?;
     task.job().set_continue_on_failure(true);
     let checks = checks::all::<Shm>();
     let mut pair =
-        open(task, seed, socket).map_err(|stop| format!("the NIC could not be opened: {stop:?}"))?;
+        open(task, terms, socket).map_err(|stop| format!("the NIC could not be opened: {stop:?}"))?;
     for name in names.split(',') {
         let check = checks.iter().find(|check| check.name == name);
         let failure = check.map_or_else(
@@ -172,7 +174,7 @@ fn task(socket: &str, seed: &str, names: &str) -> Result<(), Box<dyn std::error:
     Ok(())
 }
 
-fn open(task: Task, seed: u64, socket: UnixStream) -> Outcome<Pair<Shm>> {
+fn open(task: Task, terms: Terms, socket: UnixStream) -> Outcome<Pair<Shm>> {
     let side = if task.number() == 0 { Side::A } else { Side::B };
     let line = Line::over(socket).or_else(|error| super::pair::fail(error.to_string()))?;
     let nic = task.open_nic("shm0")?;
@@ -182,7 +184,7 @@ fn open(task: Task, seed: u64, socket: UnixStream) -> Outcome<Pair<Shm>> {
         nic: Box::new(move |context| nics.open_nic(&format!("shm{context}"))),
         by_name: Some(Box::new(move |name| names.open_nic(name))),
     };
-    let mut pair = Pair::new(nic, side, seed, line, opener)?;
+    let mut pair = Pair::new(nic, side, terms, line, opener)?;
     pair.die = Box::new(die);
     pair.die_soon = Box::new(|| {
         thread::spawn(|| {

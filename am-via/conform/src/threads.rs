@@ -12,13 +12,13 @@ use am_via_vipl::device::wire::{Wire, WireNetwork, WireOptions};
 use super::line::Line;
 use super::pair::{DIES_AFTER, Opener, Outcome, Pair, Side};
 use super::suite::{Check, Needs};
-use super::{Verdicts, add, checks, session};
+use super::{Terms, Verdicts, add, checks, session};
 
 /// Time limit of a check, far above the waits inside it.
 const HANGS_AFTER: Duration = Duration::from_secs(120);
 
 /// Runs the named checks.
-pub(super) fn run(names: &[&str], seed: u64, said: &mut dyn FnMut(&str)) -> Verdicts {
+pub(super) fn run(names: &[&str], terms: Terms, said: &mut dyn FnMut(&str)) -> Verdicts {
     let mut verdicts = Verdicts::new();
     for check in checks::all::<Wire>().into_iter().filter(|check| names.contains(&check.name)) {
         said(&format!("wire  {}", check.name));
@@ -26,14 +26,14 @@ pub(super) fn run(names: &[&str], seed: u64, said: &mut dyn FnMut(&str)) -> Verd
         let (tell, told) = mpsc::channel();
         let (line_a, line_b) = Line::between_threads();
         let options = match check.needs {
-            Needs::Faults(options) => options(seed),
+            Needs::Faults(options) => options(terms.seed),
             Needs::Nothing | Needs::Death => WireOptions::new(2),
         };
         let network = WireNetwork::new(options);
         for (side, line) in [(Side::A, line_a), (Side::B, line_b)] {
             let (check, network, tell) = (Arc::clone(&check), network.clone(), tell.clone());
             thread::spawn(move || {
-                let failure = one_side(&check, &network, side, line, seed);
+                let failure = one_side(&check, &network, side, line, terms);
                 // After a hang, the verdict has no receiver.
                 let _ = tell.send(failure);
             });
@@ -50,14 +50,20 @@ pub(super) fn run(names: &[&str], seed: u64, said: &mut dyn FnMut(&str)) -> Verd
     verdicts
 }
 
-fn one_side(check: &Check<Wire>, network: &WireNetwork, side: Side, line: Line, seed: u64) -> Option<String> {
-    match open(network, side, line, seed) {
+fn one_side(
+    check: &Check<Wire>,
+    network: &WireNetwork,
+    side: Side,
+    line: Line,
+    terms: Terms,
+) -> Option<String> {
+    match open(network, side, line, terms) {
         Ok(mut pair) => session::run(&mut pair, check),
         Err(stop) => Some(format!("its NIC could not be opened: {stop:?}")),
     }
 }
 
-fn open(network: &WireNetwork, side: Side, line: Line, seed: u64) -> Outcome<Pair<Wire>> {
+fn open(network: &WireNetwork, side: Side, line: Line, terms: Terms) -> Outcome<Pair<Wire>> {
     let task = if side == Side::A { 0 } else { 1 };
     let address = move |context| NodeAddress { task, context };
     let nic = UserAgent::open(network.open(address(0)).map_err(am_via_vipl::VipError::from)?);
@@ -69,7 +75,7 @@ fn open(network: &WireNetwork, side: Side, line: Line, seed: u64) -> Outcome<Pai
         nic: Box::new(move |context| Ok(UserAgent::open(opens.open(address(context))?))),
         by_name: None,
     };
-    let mut pair = Pair::new(nic, side, seed, line, opener)?;
+    let mut pair = Pair::new(nic, side, terms, line, opener)?;
     pair.die = Box::new(move || dies.fail_task(task, "killed by its check"));
     pair.die_soon = Box::new(move || {
         let network = dies_soon.clone();

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::process::{Command, Output};
+use std::time::Duration;
 
 use am_via_conform::Plan;
 
@@ -14,9 +15,15 @@ fn am_conform(arguments: &[&str]) -> (Output, String) {
 }
 
 #[test]
-fn every_check_is_right_in_two_processes_and_on_the_wire() {
-    let (output, text) = am_conform(&["--seed", "7"]);
+fn every_check_is_right_in_two_processes() {
+    let (output, text) = am_conform(&["--seed", "7", "--device", "shm"]);
     assert!(text.starts_with("seed 7\n"), "{text}");
+    is_perfect(&output, &text);
+}
+
+#[test]
+fn every_check_is_right_on_the_wire() {
+    let (output, text) = am_conform(&["--seed", "7", "--device", "wire"]);
     is_perfect(&output, &text);
 }
 
@@ -65,7 +72,12 @@ fn a_missing_check_of_the_state_is_noticed() {
     const CHECK: &str = "vi_idle_flushes_sends";
     if std::env::var_os(BROKEN).is_some() {
         am_via_vipl::testing::break_state_check();
-        let plan = Plan { only: Some(CHECK.to_owned()), over_shm: false, ..Plan::default() };
+        let plan = Plan {
+            only: Some(CHECK.to_owned()),
+            over_shm: false,
+            patience: Duration::from_secs(1),
+            ..Plan::default()
+        };
         let score = am_via_conform::run(&plan, |_| ()).unwrap();
         println!("{score}");
         return;

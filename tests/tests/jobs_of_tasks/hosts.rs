@@ -424,7 +424,7 @@ fn a_window_lock_is_handed_over_between_hosts_without_polling() {
             if rank == holder {
                 window.lock(Lock::Exclusive, 0, Assertion::NONE).expect("the lock is granted");
                 world.send(&1_u8, waiter, 1).expect("it is received");
-                std::thread::sleep(Duration::from_millis(1200));
+                std::thread::sleep(Duration::from_millis(500));
                 window.put(&[u64::from(holder) + 7], 0, 0).expect("one word");
                 window.unlock(0).expect("locked above");
             } else if rank == waiter {
@@ -467,7 +467,7 @@ fn a_task_that_waits_for_another_host_sleeps_until_it_is_woken() {
             // After the barrier all tasks are connected, and the task without a part in this round sleeps, too.
             world.barrier().expect("all tasks are there");
             if rank == sender {
-                std::thread::sleep(Duration::from_secs(2));
+                std::thread::sleep(Duration::from_millis(600));
                 world.send(&7_u8, receiver, 1).expect("it is received");
             } else if rank == receiver {
                 let (mut got, before) = (0_u8, context_switches());
@@ -476,7 +476,7 @@ fn a_task_that_waits_for_another_host_sleeps_until_it_is_woken() {
                 assert_eq!(got, 7);
                 assert!(
                     switches < 100,
-                    "{switches} switches in two seconds: rank {rank} polls instead of sleeping"
+                    "{switches} switches in 600 milliseconds: rank {rank} polls instead of sleeping"
                 );
             }
         }

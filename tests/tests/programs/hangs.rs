@@ -3,8 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::sync::{LazyLock, Mutex, OnceLock};
+use std::sync::OnceLock;
 
 use am_tests::programs::{self, Scratch};
 
@@ -31,35 +30,9 @@ fn amrun(tasks: u32, options: &[&str], shape: &str) -> Command {
     command
 }
 
-/// The jobs that end by their time limit: number of tasks, and the kind of hang.
-const HANGING: [(u32, &str); 7] = [
-    (2, "cycle"),
-    (2, "reversed"),
-    (2, "sends"),
-    (3, "barrier"),
-    (2, "wrong_tag"),
-    (2, "lock"),
-    (2, "ended"),
-];
-
-/// Receives whether a job succeeded, and the output of its launcher.
-type Told = Mutex<Receiver<(bool, String)>>;
-
-/// The launcher's output for a job of `HANGING`. All these jobs run at once, since they only wait.
-fn said_before_the_limit(tasks: u32, shape: &'static str) -> String {
-    static SAID: LazyLock<Vec<Told>> = LazyLock::new(|| {
-        let start = |(tasks, shape)| {
-            let (tell, told) = channel();
-            std::thread::spawn(move || {
-                tell.send(programs::run(&mut amrun(tasks, &["--timeout", "6"], shape)))
-            });
-            Mutex::new(told)
-        };
-        HANGING.into_iter().map(start).collect()
-    });
-    let at = HANGING.iter().position(|&job| job == (tasks, shape)).expect("it is in the list");
-    let (well, said) =
-        SAID[at].lock().expect("no thread panics with the lock").recv().expect("its job has ended");
+/// The launcher's output for a job that its time limit ends.
+fn said_before_the_limit(tasks: u32, shape: &str) -> String {
+    let (well, said) = programs::run(&mut amrun(tasks, &["--timeout", "6"], shape));
     assert!(!well, "{shape} must hang: {said}");
     said
 }
@@ -71,17 +44,25 @@ fn must_say(said: &str, expected: &[&str]) {
     }
 }
 
-/// One test for all these jobs: as tests of their own, two of them would keep both test threads of a small machine waiting.
+/// One test for all jobs that only wait, which run at once: as tests of their own they would keep all test threads of a small machine waiting.
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn jobs_that_hang_are_reported_with_the_reason() {
-    two_tasks_that_receive_from_each_other_are_named_with_their_lines();
-    ranks_of_another_communicator_are_told_as_tasks();
-    two_long_sends_that_nobody_receives_are_a_dead_lock();
-    the_task_that_does_not_come_to_a_barrier_is_found();
-    a_message_with_another_tag_is_told();
-    the_task_that_has_a_window_s_lock_is_named();
-    a_receive_from_a_task_that_has_left_is_told();
+    let jobs: [fn(); 11] = [
+        two_tasks_that_receive_from_each_other_are_named_with_their_lines,
+        ranks_of_another_communicator_are_told_as_tasks,
+        two_long_sends_that_nobody_receives_are_a_dead_lock,
+        the_task_that_does_not_come_to_a_barrier_is_found,
+        a_message_with_another_tag_is_told,
+        the_task_that_has_a_window_s_lock_is_named,
+        a_receive_from_a_task_that_has_left_is_told,
+        a_wait_that_ends_is_reported_where_that_is_asked_for,
+        a_dead_lock_is_reported_once_without_being_asked_for_and_as_json_where_that_is_wanted,
+        a_task_on_another_host_that_does_not_come_to_a_barrier_is_found,
+        a_dead_lock_between_hosts_is_reported_with_the_hosts,
+    ];
+    // A thread that panics prints its message, and the scope then panics, too.
+    std::thread::scope(|scope| jobs.into_iter().for_each(|job| drop(scope.spawn(job))));
 }
 
 fn two_tasks_that_receive_from_each_other_are_named_with_their_lines() {
@@ -120,8 +101,6 @@ fn a_message_with_another_tag_is_told() {
     must_say(&said, &["receive from task 1, tag 12", "1 message waits for a receive", "tag 11"]);
 }
 
-#[test]
-#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn a_wait_that_ends_is_reported_where_that_is_asked_for() {
     // Both jobs only wait, so they run at once.
     let not_asked = std::thread::spawn(|| programs::run(&mut amrun(2, &[], "slow")));
@@ -161,8 +140,6 @@ fn read_until(child: &mut Child, words: &str) -> String {
     said
 }
 
-#[test]
-#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn a_dead_lock_is_reported_once_without_being_asked_for_and_as_json_where_that_is_wanted() {
     let mut job = amrun(2, &["--hang-format", "json", "--timeout", "60"], "cycle")
         .stderr(Stdio::piped())
@@ -251,8 +228,6 @@ fn on_hosts(scratch: &Scratch, limit: &str, shape: &str) -> Command {
     command
 }
 
-#[test]
-#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn a_task_on_another_host_that_does_not_come_to_a_barrier_is_found() {
     if !am_via_ofi::is_there_for_tests() {
         return;
@@ -267,8 +242,6 @@ fn a_task_on_another_host_that_does_not_come_to_a_barrier_is_found() {
     );
 }
 
-#[test]
-#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn a_dead_lock_between_hosts_is_reported_with_the_hosts() {
     if !am_via_ofi::is_there_for_tests() {
         return;

@@ -56,6 +56,7 @@ fn main() -> ExitCode {
         over_wire: on("wire"),
         only: options.only.clone(),
         seed: options.seed,
+        ..Plan::default()
     };
     println!("seed {}", plan.seed);
     let say = |what: &str| {

@@ -62,7 +62,7 @@ fn stress_of_messages_both_ways<D: Device>(pair: &mut Pair<D>) -> Outcome {
     for attributes in [pair.delivery(), pair.reception()] {
         let vi = pair.connected(attributes)?;
         // Both sides use the same numbers, so each knows what the other sends.
-        let mut random = Random(pair.seed);
+        let mut random = Random(pair.terms.seed);
         let (from, to) = (pair.region(20_000)?, pair.region(20_000)?);
         from.fill(1)?;
         for _ in 0..100 {
@@ -94,7 +94,7 @@ fn stress_of_messages_both_ways<D: Device>(pair: &mut Pair<D>) -> Outcome {
 }
 
 fn stress_of_connections<D: Device>(pair: &mut Pair<D>) -> Outcome {
-    let mut random = Random(pair.seed);
+    let mut random = Random(pair.terms.seed);
     let vis = [0; 6].map(|_| pair.vi(pair.delivery()));
     let vis: Vec<_> = vis.into_iter().collect::<Outcome<_>>()?;
     for round in 0..40_u32 {
@@ -209,7 +209,7 @@ fn any_descriptor(random: &mut Random, own: MemHandle, theirs: MemHandle) -> Box
 
 fn stress_of_wrong_calls<D: Device>(pair: &mut Pair<D>) -> Outcome {
     // Different numbers on the two sides.
-    let mut random = Random(pair.seed ^ u64::from(pair.is_a()));
+    let mut random = Random(pair.terms.seed ^ u64::from(pair.is_a()));
     let safe = pair.region_with(64, pair.tag, MemAttributes::default())?;
     for round in 0..30_u32 {
         let reliability =
@@ -258,7 +258,7 @@ fn garbage_of_a_hostile_nic_spoils_nothing_else<D: Device>(pair: &mut Pair<D>) -
     pair.sync()?;
     if pair.is_a() {
         let mut device = pair.open_device(12)?;
-        let mut random = Random(pair.seed);
+        let mut random = Random(pair.terms.seed);
         let mut payload = Payload::default();
         let channel = pair.until("the hostile NIC's connection", |_| {
             device.poll(&mut payload);

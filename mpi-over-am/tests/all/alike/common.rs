@@ -68,12 +68,16 @@ fn run_tasks(config: Config, settings: Settings, task: &(dyn Fn(Environment) + S
     }
 }
 
+/// Whether the lock policy is that for several threads. Both policies take the same steps, so most settings, networks and numbers of tasks
+/// are tested with one of the two, unless [`is_long`].
+fn for_threads() -> bool {
+    std::any::TypeId::of::<Policy>() == std::any::TypeId::of::<mpi_over_am::Threads>()
+}
+
 /// The numbers of tasks of a test of collectives: 1 to 9 if [`is_long`]. Otherwise powers of two, odd numbers beside them, and an even
-/// number that is not a power of two. Both lock policies take the same steps, so the policy for several threads is tested with fewer
-/// numbers.
+/// number that is not a power of two, each with one of the lock policies.
 pub(crate) fn numbers_of_tasks() -> impl Iterator<Item = u32> {
-    let for_threads = std::any::TypeId::of::<Policy>() == std::any::TypeId::of::<mpi_over_am::Threads>();
-    let few: &[u32] = if for_threads { &[1, 2, 5] } else { &[1, 2, 3, 4, 5, 6, 8] };
+    let few: &[u32] = if for_threads() { &[1, 4, 5] } else { &[1, 2, 3, 6, 8] };
     (1..10).filter(move |tasks| is_long() || few.contains(tasks))
 }
 
@@ -142,9 +146,11 @@ pub(crate) fn all_settings() -> Vec<Settings> {
     ]
 }
 
-/// Runs `task` over each network and with each of the settings, though not in each combination.
+/// Runs `task` over each network and with each of the settings, though not in each combination; with the lock policy for several threads,
+/// over three of the networks, each with another setting.
 pub(crate) fn everywhere(tasks: u32, task: impl Fn(&Environment, &Communicator) + Sync) {
-    for (config, settings) in pairs(&networks(tasks), &all_settings()) {
+    let step = if for_threads() && !is_long() { 3 } else { 1 };
+    for (config, settings) in pairs(&networks(tasks), &all_settings()).into_iter().step_by(step) {
         job(config, settings, &task);
     }
 }

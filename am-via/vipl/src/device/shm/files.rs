@@ -31,6 +31,8 @@ const REPORTED_WITHIN: Duration = Duration::from_secs(1);
 /// Longest wait for the report of a failure after a task has unexposed memory that a peer still uses: a failing task does so before its
 /// failure is known.
 const FAILED_WITHIN: Duration = Duration::from_millis(200);
+/// After such a wait without a failure, the time until the next one: a program that goes on to use memory after its end is told at once.
+const FAILED_NOT_BEFORE: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// The job's files, opened as needed.
@@ -38,11 +40,13 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 pub(super) struct Files {
     job: Arc<Job>,
     layout: ControlLayout,
+    /// When the last wait for a failure ended without one.
+    no_failure_at: Cell<Option<Instant>>,
 }
 
 impl Files {
     pub(super) fn new(job: Arc<Job>, layout: ControlLayout) -> Self {
-        Self { job, layout }
+        Self { job, layout, no_failure_at: Cell::new(None) }
     }
 
     pub(super) fn task(&self) -> u32 {
@@ -86,14 +90,18 @@ impl Files {
         self.wait_until(REPORTED_WITHIN, || self.job.is_failed(task));
     }
 
-    /// Waits briefly for a first failure of the job. Returns at once in a job of one task, in which no other task can fail: each invalid
-    /// handle would cost the whole wait.
+    /// Waits briefly for a first failure of the job. Returns at once in a job of one task, in which no other task can fail, and shortly
+    /// after a wait without a failure: each invalid handle would cost the whole wait.
     #[cold]
     pub(super) fn wait_for_failure(&self) {
-        if self.job.num_tasks() == 1 {
+        let is_recent = |at: Instant| at.elapsed() < FAILED_NOT_BEFORE;
+        if self.job.num_tasks() == 1 || self.no_failure_at.get().is_some_and(is_recent) {
             return;
         }
         self.wait_until(FAILED_WITHIN, || self.job.failure().is_some());
+        if self.job.failure().is_none() {
+            self.no_failure_at.set(Some(Instant::now()));
+        }
     }
 
     fn wait_until(&self, limit: Duration, is_so: impl Fn() -> bool) {
