@@ -2,10 +2,10 @@
 //!
 //! Run: `cargo bench -p am-criterion --bench dispatch`.
 //!
-//! A round is one send and the wait for the counter that it bumps: by `amsend`, whose handler asks to bump the counter in context, and by
-//! `put` with a target counter. Over `shm` the message goes through the fabric, a VI and a ring of a job of one task: the whole stack of a
-//! real message, without the transfer between cores. Over `loopback` the message goes through the simulated network of the tests, whose
-//! lock and queues cost more than the engine does: compare this number only with its own earlier runs.
+//! A round is one send and the wait for the counter that it bumps: by `amsend`, whose handler asks to bump the counter, or by `put` with a
+//! target counter. Over `shm` the message goes through the fabric, a VI and a ring of a job of one task: the whole stack of a real message,
+//! without the transfer between cores. Over `loopback` the message goes through the simulated network of the tests, whose lock and queues
+//! cost more than the engine does: compare this number only with its own earlier runs.
 
 use std::hint::black_box;
 

@@ -51,8 +51,8 @@ pub(crate) unsafe fn put<T>(to: *mut T, value: T) {
     }
 }
 
-/// Stores as much of a string as fits into a buffer of `*len` bytes, and in `*len` the length that the whole string needs, with its
-/// terminating NUL. Without a buffer only the length is stored (MPI 5.0 section 15.3.3).
+/// Stores as much of a string as fits into a buffer of `*len` bytes, with a terminating NUL, and in `*len` the number of stored bytes.
+/// Without a buffer, only the number of bytes that the whole string needs is stored (MPI 5.0 section 15.3.3).
 ///
 /// # Safety
 /// `len` must be null, or readable and writable; `to` must be null or have `*len` writable bytes.

@@ -30,7 +30,7 @@ fn add(window: &Window, target: u32, word: i64, value: u64) -> u64 {
     window.fetch_and_op(value, target, word, PredefinedOp::Sum).expect("the target's memory is mapped")
 }
 
-/// Waits for permission, then takes the lock while messages arrive that need this task's progress.
+/// Waits until rank 0 tells this task to ask for the lock, then takes it while messages arrive that need this task's progress.
 fn lock_when_told(world: &Communicator, window: &Window, lock: Lock, target: u32) {
     let mut leave = [0u8];
     world.recv(&mut leave, Source::Rank(0), Tag::Is(0)).expect("the message arrives");
@@ -48,7 +48,7 @@ fn lock_when_told(world: &Communicator, window: &Window, lock: Lock, target: u32
     assert!(messages.iter().all(|message| message.iter().all(|&byte| byte == 7)));
 }
 
-/// Permits a task to take the lock, and returns when the task is in the queue of the lock: only there does it handle all these messages.
+/// Tells a task to ask for the lock, and returns when the task is in the queue of the lock: only there does it handle all these messages.
 fn let_it_queue(world: &Communicator, rank: u32) {
     world.send(&[0u8], rank, 0).expect("the message is sent");
     let message = vec![7u8; MESSAGE_BYTES];
@@ -81,8 +81,8 @@ fn locks_are_granted_in_order_of_arrival_to_tasks_that_sleep_and_make_progress()
             let world = environment.world();
             let window = window(&world);
             let own = world.rank();
-            // Rank 7 is the target and computes. For each of the other ranks: its position in the order, how it locks, and how many tasks
-            // have had the lock when all that share it are inside.
+            // Rank 7 is the target and computes. The other ranks, in the order in which they ask for the lock, each with the kind of its
+            // lock and, for a shared lock, the number of tasks that have got the lock once all that share it have.
             let (exclusive, shared) = (Lock::Exclusive, Lock::Shared);
             let order = [
                 (4, exclusive, 0),
