@@ -7,8 +7,8 @@
 //! cargo amrun -n 4 --example distributed_map
 //! ```
 //!
-//! You should see how many insertions and searches a second all tasks did together, and as the last line `verified`: each key was
-//! found with the value that another task gave it, and no other key was found.
+//! You should see how many insertions and searches a second all tasks did together, and as the last line `verified`: each key was found
+//! with the value that another task gave it, and no other key was found.
 
 #![expect(clippy::cast_possible_truncation, reason = "numbers of tasks, and of keys that are in memory")]
 

@@ -9,8 +9,8 @@
 //! cargo amrun -n 4 --example index_gather -- --by aggregated --requests 10000000
 //! ```
 //!
-//! You should see a line for each way with millions of reads a second, of all tasks together, and MB/s of values a task
-//! (8 bytes a read, bale's unit), and as the last line `verified`: every value is the one that belongs to its index.
+//! You should see a line for each way with millions of reads a second, of all tasks together, and MB/s of values a task (8 bytes a read,
+//! bale's unit), and as the last line `verified`: every value is the one that belongs to its index.
 //!
 //! After `jdevinney/bale`, application `ig`.
 

@@ -11,8 +11,8 @@
 //! ```
 //!
 //! You should see a line for each way with millions of k-mers a second, of all tasks together, how many distinct k-mers there are and how
-//! often they occur, and as the last line `verified`: each task has drawn all reads
-//! again, and has counted the words that it owns without the other tasks.
+//! often they occur, and as the last line `verified`: each task has drawn all reads again, and has counted the words that it owns without
+//! the other tasks.
 //!
 //! A word and its reverse complement, which is the same position read from the other strand, count as one.
 

@@ -9,8 +9,8 @@
 //! cargo amrun -n 4 --example nas_ft -- --class A --variant counters
 //! ```
 //!
-//! You should see a checksum for each of 6 iterations, time, Mop/s, and `VERIFICATION SUCCESSFUL`: all checksums are the official
-//! ones to 12 digits.
+//! You should see a checksum for each of 6 iterations, time, Mop/s, and `VERIFICATION SUCCESSFUL`: all checksums are the official ones to
+//! 12 digits.
 //!
 //! After D. Bailey et al., "The NAS Parallel Benchmarks", RNR-94-007, section 2.5. Any number of tasks will do.
 

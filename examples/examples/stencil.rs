@@ -297,8 +297,8 @@ impl<'a> Grid<'a> {
         let weight: [f64; RADIUS] = std::array::from_fn(|k| 1.0 / (2.0 * (k + 1) as f64 * RADIUS as f64));
         let input = &self.input;
         for y in rows.clone().filter(|y| *y < height) {
-            // A row of the input, shifted down and to the right. It is as long as a row of the output, so the compiler can merge the
-            // bounds checks of the loop over the points.
+            // A row of the input, shifted down and to the right. It is as long as a row of the output, so the compiler can merge the bounds
+            // checks of the loop over the points.
             let row = |down: usize, right: usize| {
                 let at = (y + down) * stride + right;
                 &input[at..at + width]

@@ -1,17 +1,17 @@
 //! The transpose of the Parallel Research Kernels: each task sends a block to every other task, by puts and by MPI.
 //!
 //! What it teaches: large transfers in all directions at once. By put, a task stores each block into a buffer that the target keeps for
-//! this origin, and bumps the target's counter for this origin. Two buffers for each origin, used in turn, are the only flow control:
-//! when a task has received the block of iteration k from another task, that task has read this task's block of iteration k - 1. The buffer
-//! of that block is then free for iteration k + 1. By MPI, each pair exchanges its blocks by `sendrecv`.
+//! this origin, and bumps the target's counter for this origin. Two buffers for each origin, used in turn, are the only flow control: when
+//! a task has received the block of iteration k from another task, that task has read this task's block of iteration k - 1. The buffer of
+//! that block is then free for iteration k + 1. By MPI, each pair exchanges its blocks by `sendrecv`.
 //!
 //! ```text
 //! cargo amrun -n 4 --example transpose
 //! cargo amrun -n 4 --example transpose -- --by put --order 2000
 //! ```
 //!
-//! You should see a line for each way with its speed in MB/s, and as the last line `verified`: every element of the result is
-//! compared with the one that belongs there, without tolerance.
+//! You should see a line for each way with its speed in MB/s, and as the last line `verified`: every element of the result is compared with
+//! the one that belongs there, without tolerance.
 //!
 //! Follows `ParRes/Kernels`, `MPI1/Transpose` (Van der Wijngaart and Mattson, "The Parallel Research Kernels", HPEC 2014): matrices of
 //! double precision, cut into blocks of columns; in each iteration B += A^T and A += 1, so that a stale block would be noticed. The rate

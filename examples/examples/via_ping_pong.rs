@@ -259,8 +259,8 @@ impl Player {
         Ok(last[0])
     }
 
-    /// Waits for a message of the other task, and checks that its mark is `mark`. A write only changes the memory, without
-    /// a completion at the target, so this function polls for the mark.
+    /// Waits for a message of the other task, and checks that its mark is `mark`. A write only changes the memory, without a completion at
+    /// the target, so this function polls for the mark.
     fn arrived(&mut self, operation: Operation, bytes: u32, mark: u8) -> Result<(), Error> {
         if operation == Operation::Write {
             let start = Instant::now();

@@ -115,8 +115,8 @@ impl<E: Elimination> Directions<E> {
         Ok(())
     }
 
-    /// Computes the rows of the lines in `plane`, keeps them as plane `number`, and starts to send the rows that the next task
-    /// needs. Returns the send, if there is a next task.
+    /// Computes the rows of the lines in `plane`, keeps them as plane `number`, and starts to send the rows that the next task needs.
+    /// Returns the send, if there is a next task.
     fn go_forward(
         &mut self,
         flow: &Flow<'_>,

@@ -1,7 +1,7 @@
 //! Random numbers that any task can compute for any other task: number `n` of a seed, without the numbers before it.
 
-/// Number `number` of the sequence that `seed` begins (SplitMix64: Steele, Lea, Flood, "Fast splittable pseudorandom number
-/// generators", 2014).
+/// Number `number` of the sequence that `seed` begins (SplitMix64: Steele, Lea, Flood, "Fast splittable pseudorandom number generators",
+/// 2014).
 #[inline(always)]
 #[must_use]
 pub fn at(seed: u64, number: u64) -> u64 {

@@ -5,8 +5,8 @@ use std::io::{self, Read, Seek, SeekFrom};
 /// Maximum length of a word in bytes. A longer run of characters counts as the word of the first characters that fit.
 pub const WORD_BYTES_MAX: usize = 63;
 
-/// Calls `take` with each word of `text`: a run of alphanumeric characters (as Unicode has them), in lower case, at most
-/// [`WORD_BYTES_MAX`] bytes long.
+/// Calls `take` with each word of `text`: a run of alphanumeric characters (as Unicode has them), in lower case, at most [`WORD_BYTES_MAX`]
+/// bytes long.
 pub fn for_each_word(text: &str, mut take: impl FnMut(&str)) {
     let mut word = String::with_capacity(WORD_BYTES_MAX + 4);
     for run in text.split(|character: char| !character.is_alphanumeric()) {

@@ -2,8 +2,8 @@
 //!
 //! Each task publishes its process, the name of its host, and the name of a memory file that it has open. A host is the set of tasks that
 //! can open the memory file of the first of them: names alone do not decide, since two containers or copies of a virtual machine may have
-//! the same name. The first task of each host starts a watcher ([`watcher`]), which creates the host's files and publishes their
-//! location. This happens when a task attaches for the first time, and all tasks of the job must do so.
+//! the same name. The first task of each host starts a watcher ([`watcher`]), which creates the host's files and publishes their location.
+//! This happens when a task attaches for the first time, and all tasks of the job must do so.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,5 +1,5 @@
-//! The settings of am-via. The launcher reads them from its environment when a job starts and writes them into the job file, so that
-//! all tasks of a job use the same values whatever their wrappers do to the environment. `amrun info --all` prints the table.
+//! The settings of am-via. The launcher reads them from its environment when a job starts and writes them into the job file, so that all
+//! tasks of a job use the same values whatever their wrappers do to the environment. `amrun info --all` prints the table.
 
 use am_via_settings::choices;
 pub use am_via_settings::{

@@ -457,8 +457,8 @@ impl Hub {
         }
     }
 
-    /// Forwards a signal to the tasks. SIGUSR2 also prints a report. A signal other than SIGUSR1 and SIGUSR2 also ends the job: the
-    /// first one after a grace period, the second one at once.
+    /// Forwards a signal to the tasks. SIGUSR2 also prints a report. A signal other than SIGUSR1 and SIGUSR2 also ends the job: the first
+    /// one after a grace period, the second one at once.
     fn pass_on(&mut self, number: i32) {
         if matches!(number, libc::SIGUSR1 | libc::SIGUSR2) {
             if number == libc::SIGUSR2 {

@@ -187,8 +187,8 @@ impl Launch {
         self
     }
 
-    /// Declares that standard output was already closed when the user started the program, so that this process inherited a
-    /// replacement. A task that writes to its standard output then ends the job, as if this process had been started with a closed one.
+    /// Declares that standard output was already closed when the user started the program, so that this process inherited a replacement. A
+    /// task that writes to its standard output then ends the job, as if this process had been started with a closed one.
     #[must_use]
     pub fn output_is_closed(mut self) -> Self {
         self.output_is_closed = true;

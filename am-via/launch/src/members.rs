@@ -1,8 +1,8 @@
 //! The processes of a job, also those that its tasks have started: how they are identified and ended.
 //!
 //! A process belongs to the job if its chain of parents leads to a task, or if its environment contains the job's number: its parents may
-//! have ended. If the launcher has its own process, it becomes the parent of such orphans; then all its
-//! descendants belong to the job, whatever they do to their environment.
+//! have ended. If the launcher has its own process, it becomes the parent of such orphans; then all its descendants belong to the job,
+//! whatever they do to their environment.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;

@@ -567,8 +567,8 @@ impl Supervisor {
     }
 }
 
-/// Whether the last line of a task's standard error is likely to give the cause of its failure. A task that exits or
-/// aborts may write the cause first; any other signal interrupts whatever the task was writing.
+/// Whether the last line of a task's standard error is likely to give the cause of its failure. A task that exits or aborts may write the
+/// cause first; any other signal interrupts whatever the task was writing.
 fn may_have_said_why(cause: Cause) -> bool {
     matches!(cause, Cause::Exited(_) | Cause::Signalled(libc::SIGABRT))
 }

@@ -239,8 +239,8 @@ impl Endpoint {
         assert!(len <= max, "a message of {len} bytes, above {max}");
         let Some(&index) = self.free_sends.last() else { return Ok(false) };
         let at = self.sends.at(index);
-        // SAFETY: a free buffer, which nothing else touches; `len` is at most its length (just checked against what the buffers were
-        // made for).
+        // SAFETY: a free buffer, which nothing else touches; `len` is at most its length (just checked against what the buffers were made
+        // for).
         fill(unsafe { std::slice::from_raw_parts_mut(at, len) });
         let (data, ep) = (u64::from(word), self.ep.as_ptr());
         // SAFETY: the endpoint is enabled; its table has both functions, which read `len` bytes at `at`: `injectdata` during the call,

@@ -27,8 +27,7 @@ pub fn start(body: fn(UnixStream)) -> io::Result<UnixStream> {
     }
 }
 
-/// Ends this process, the first copy, after it has started the second, whose parent is then the system's first process, or a
-/// subreaper.
+/// Ends this process, the first copy, after it has started the second, whose parent is then the system's first process, or a subreaper.
 fn start_again(link: &UnixStream, body: fn(UnixStream)) -> ! {
     // SAFETY: setsid and fork take nothing, _exit takes an integer. The second copy runs `run` only, which never returns.
     unsafe {

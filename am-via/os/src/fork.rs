@@ -333,8 +333,8 @@ impl Child {
 /// The system's error.
 #[cfg(any(test, feature = "testing"))]
 pub fn split() -> io::Result<Option<Child>> {
-    // SAFETY: the child runs tests' code: it may hang on a lock that another thread held, and the caller has a watchdog; it
-    // frees nothing of the parent's.
+    // SAFETY: the child runs tests' code: it may hang on a lock that another thread held, and the caller has a watchdog; it frees nothing
+    // of the parent's.
     match unsafe { libc::fork() } {
         ..0 => Err(io::Error::last_os_error()),
         0 => Ok(None),

@@ -12,8 +12,8 @@ pub fn wait(word: &AtomicU32, expected: u32, timeout: Duration) {
         tv_sec: libc::time_t::try_from(timeout.as_secs()).unwrap_or(libc::time_t::MAX),
         tv_nsec: libc::c_long::from(timeout.subsec_nanos().cast_signed()),
     };
-    // SAFETY: FUTEX_WAIT reads one aligned 32-bit word (`word` is a live reference for the whole call) and a timespec
-    // (a live local). Each outcome, errors too, only means "look again".
+    // SAFETY: FUTEX_WAIT reads one aligned 32-bit word (`word` is a live reference for the whole call) and a timespec (a live local). Each
+    // outcome, errors too, only means "look again".
     unsafe {
         libc::syscall(
             libc::SYS_futex,

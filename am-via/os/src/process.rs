@@ -199,8 +199,8 @@ pub fn before_exec(command: &mut Command, steps: BeforeExec) {
         }
         Ok(())
     };
-    // SAFETY: between fork and exec only async-signal-safe things may happen. `run` makes plain system calls, reads values that
-    // it owns, allocates nothing, takes no lock and frees nothing (an io::Error made from a number holds no heap memory).
+    // SAFETY: between fork and exec only async-signal-safe things may happen. `run` makes plain system calls, reads values that it owns,
+    // allocates nothing, takes no lock and frees nothing (an io::Error made from a number holds no heap memory).
     unsafe { command.pre_exec(run) };
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Such a launcher gives each process a number, and keeps values: a process stores one under a key ([`Launcher::put`]), and after a
 //! [`fence`](Launcher::fence) each process can read it. [`find`] looks in the environment for a launcher that speaks an interface known
-//! here: PMI-1 (Hydra, the `mpiexec` of MPICH and Intel MPI; Slurm's `srun --mpi=pmi2`) or PMIx (prterun, the `mpiexec` of Open MPI;
-//! `srun --mpi=pmix`).
+//! here: PMI-1 (Hydra, the `mpiexec` of MPICH and Intel MPI; Slurm's `srun --mpi=pmi2`) or PMIx (prterun, the `mpiexec` of Open MPI; `srun
+//! --mpi=pmix`).
 
 mod pmi1;
 #[expect(unsafe_code, reason = "calls into libpmix, whose structures and functions it declares")]

@@ -193,8 +193,7 @@ impl Launcher for Pmix {
         self.check_open()?;
         let (key, text) = (c_string(&format!("am-{key}"))?, c_string(value)?);
         let mut value = Value { kind: STRING, data: Data { text: text.as_ptr().cast_mut() } };
-        // SAFETY: the key is a C string, and the value contains one. Both live during the call; the library copies them and writes
-        // neither.
+        // SAFETY: the key is a C string, and the value contains one. Both live during the call; the library copies them and writes neither.
         let code = unsafe { (self.library.put)(GLOBAL, key.as_ptr(), &raw mut value) };
         self.library.check("PMIx_Put", code)
     }

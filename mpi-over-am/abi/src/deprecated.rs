@@ -1,5 +1,5 @@
-//! Functions of MPI-1 that the standard keeps beside newer ones (MPI 5.0 section 16.1), and functions that it has removed and old
-//! programs still call (section 17.1). Each calls its newer counterpart.
+//! Functions of MPI-1 that the standard keeps beside newer ones (MPI 5.0 section 16.1), and functions that it has removed and old programs
+//! still call (section 17.1). Each calls its newer counterpart.
 //!
 //! SAFETY: each `mpi_*` function here is called under the contract that the standard gives it: pointers are valid for the accesses that the
 //! standard specifies.

@@ -30,8 +30,7 @@ pub(crate) fn rank_in_c(rank: u32) -> c_int {
     }
 }
 
-/// Stores a status, if the program wants it. The error field is not changed: calls that return several statuses set it
-/// themselves.
+/// Stores a status, if the program wants it. The error field is not changed: calls that return several statuses set it themselves.
 ///
 /// # Safety
 /// `at` must be null (`MPI_STATUS_IGNORE`) or a program's status.

@@ -1,5 +1,5 @@
-//! How a datatype was made (MPI 5.0 section 5.1.13), and the datatypes that are selected by their members, class, size or range
-//! (sections 6.9.4, 19.1.5 and 19.1.6).
+//! How a datatype was made (MPI 5.0 section 5.1.13), and the datatypes that are selected by their members, class, size or range (sections
+//! 6.9.4, 19.1.5 and 19.1.6).
 //!
 //! SAFETY: each `mpi_*` function here is called under the contract that the standard gives it: pointers are valid for the accesses that the
 //! standard specifies, and buffers are not used until their operation has ended. One thread at a time uses the state of MPI (`state`).

@@ -89,8 +89,8 @@ impl Python {
     }
 }
 
-/// The library `mpich`, for its compiler wrapper with the standard ABI. It has its own environment, because extensions that
-/// are built in an environment use the headers of this environment first.
+/// The library `mpich`, for its compiler wrapper with the standard ABI. It has its own environment, because extensions that are built in an
+/// environment use the headers of this environment first.
 ///
 /// # Errors
 /// There is no python3 with the module venv, or the Python package index cannot be reached.

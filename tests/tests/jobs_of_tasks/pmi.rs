@@ -150,8 +150,8 @@ fn is_any_marked(wanted: &str) -> bool {
     })
 }
 
-/// Whether tests of several hosts can run: this process may give other processes a different host name, and the network's library is
-/// there. Prints if the host names are the obstacle.
+/// Whether tests of several hosts can run: this process may give other processes a different host name, and the network's library is there.
+/// Prints if the host names are the obstacle.
 fn may_name_hosts() -> bool {
     let may = Command::new("unshare").args(["--uts", "true"]).status().is_ok_and(|status| status.success());
     if !may {

@@ -1,5 +1,5 @@
-//! Fortran programs, by the module `mpi` and by `mpif.h`, in both source forms: each is built with the wrapper `mpifort` of this
-//! build and run with 1, 2 and 3 tasks.
+//! Fortran programs, by the module `mpi` and by `mpif.h`, in both source forms: each is built with the wrapper `mpifort` of this build and
+//! run with 1, 2 and 3 tasks.
 
 use am_tests::programs;
 

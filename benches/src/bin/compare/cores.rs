@@ -2,8 +2,8 @@
 //! all other measurements.
 //!
 //! The processors of a virtual machine move, within seconds, between cores that share a cache (near) and cores that do not (far), and a
-//! short message takes two to four times as long between far cores. A median over near and far turns would compare one library's near
-//! turns with another library's far turns.
+//! short message takes two to four times as long between far cores. A median over near and far turns would compare one library's near turns
+//! with another library's far turns.
 
 use crate::table::Row;
 

@@ -100,8 +100,8 @@ impl Group {
         }
     }
 
-    /// Whether the C program may measure the distance of the tasks' cores.
-    /// For two hosts, it does so if they are namespaces of this machine.
+    /// Whether the C program may measure the distance of the tasks' cores. For two hosts, it does so if they are namespaces of this
+    /// machine.
     pub(crate) fn has_distance(self, tasks: u32) -> bool {
         match self {
             Self::Hosts => true,

@@ -1,5 +1,5 @@
-//! Compares this library with other MPI libraries: the same C program, built by each one's compiler wrapper and run by each one's
-//! launcher, in turn on the same cores.
+//! Compares this library with other MPI libraries: the same C program, built by each one's compiler wrapper and run by each one's launcher,
+//! in turn on the same cores.
 //!
 //! ```text
 //! cargo build --release

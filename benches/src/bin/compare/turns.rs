@@ -147,8 +147,8 @@ impl Turns<'_> {
         Ok(rows)
     }
 
-    /// Adds the wanted rows of one turn, and returns the distance of its cores. If this library fails, so does the
-    /// program. If another one fails, its rows are left out, and the marks that need them are not judged.
+    /// Adds the wanted rows of one turn, and returns the distance of its cores. If this library fails, so does the program. If another one
+    /// fails, its rows are left out, and the marks that need them are not judged.
     fn add(&mut self, name: &str, rows: Result<Vec<(Row, f64)>, Failure>) -> Result<Option<f64>, Failure> {
         match rows {
             Ok(mut rows) => {

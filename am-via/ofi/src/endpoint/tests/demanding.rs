@@ -138,8 +138,8 @@ unsafe extern "C" fn domain(
     domain: *mut *mut Domain,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: the caller's arguments, passed on, with the mode that the provider below has offered; after a success there
-    // is an object, with the tables of its class.
+    // SAFETY: the caller's arguments, passed on, with the mode that the provider below has offered; after a success there is an object,
+    // with the tables of its class.
     unsafe {
         (*(*info).domain_attr).mr_mode = seen(|seen| seen.mr_mode);
         let code = ((*seen(|seen| seen.domain)).domain)(fabric, info, domain, context);

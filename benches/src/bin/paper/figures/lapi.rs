@@ -1,5 +1,5 @@
-//! MPI-LAPI: M. Banikazemi, R. K. Govindaraju, R. Blackmore, D. K. Panda, "MPI-LAPI: An Efficient Implementation of MPI for IBM
-//! RS/6000 SP Systems", figures 13 to 18 and table 3.
+//! MPI-LAPI: M. Banikazemi, R. K. Govindaraju, R. Blackmore, D. K. Panda, "MPI-LAPI: An Efficient Implementation of MPI for IBM RS/6000 SP
+//! Systems", figures 13 to 18 and table 3.
 
 use super::{Settings, pair};
 use crate::curve::{Curve, below_from, bytes, less_or_more, rate, ratio, saved_percent, time, times_of};

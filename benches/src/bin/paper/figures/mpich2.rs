@@ -1,5 +1,5 @@
-//! MPICH2 over VAPI: R. Grabner, F. Mietke, W. Rehm, "An MPICH2 Channel Device Implementation over VAPI on InfiniBand", figure 6 and
-//! the table of barriers.
+//! MPICH2 over VAPI: R. Grabner, F. Mietke, W. Rehm, "An MPICH2 Channel Device Implementation over VAPI on InfiniBand", figure 6 and the
+//! table of barriers.
 
 use super::{Settings, job, pair};
 use crate::curve::{Curve, bytes, less_or_more, listed, rate, time};
