@@ -12,7 +12,7 @@ use crate::failure::agree;
 /// Collective: runs `body` between two fences of all tasks. Returns its result, and the seconds of the slowest task.
 ///
 /// # Errors
-/// The error of `body`, or a failed fence.
+/// The error of `body`; a failed fence or exchange.
 pub fn timed<T, F: Fabric, H: HandlerSet>(
     context: &mut Context<F, H>,
     body: impl FnOnce(&mut Context<F, H>) -> Result<T, Failure>,

@@ -156,8 +156,9 @@ impl Stencil {
         Self { weights, faces: vectors(), edges: vectors(), applied: vectors() }
     }
 
-    /// The operator's result for one row. The points that share a face with a point of another row share an edge with the next point of
-    /// this row, and those that share an edge share a corner with it. So each sum over rows serves three points.
+    /// The operator's result for one row. The points of other rows that share a face with a point of this row share an edge with the next
+    /// point of this row, and those that share an edge with a point share a corner with the next one. So each sum over rows serves three
+    /// points.
     #[inline(always)]
     fn at(&mut self, cube: &Cube, plane: usize, row: usize) -> &[f64] {
         let own = cube.row(plane, row);

@@ -108,7 +108,7 @@ fn run(
 /// Runs the measured part after a barrier; returns its result and the seconds of the slowest task.
 ///
 /// # Errors
-/// The error of the measured part, or of the exchange of the times.
+/// The error of the measured part; an error of MPI.
 pub fn timed<R>(
     world: &Communicator,
     part: impl FnOnce() -> Result<R, Failure>,

@@ -24,8 +24,8 @@ pub struct Share {
 }
 
 impl Share {
-    /// The shares of task `rank` in cubes of `size`, of half that size, and so on, down to 2. Each plane of a smaller cube coincides with
-    /// every second plane of the larger one, and belongs to the same task.
+    /// The shares of task `rank` in cubes of `size`, of half that size, and so on, down to 2. The planes of a smaller cube are every second
+    /// plane of the larger cube, and belong to the same tasks.
     #[must_use]
     pub fn halved(size: usize, rank: u32, tasks: u32) -> Vec<Self> {
         let mut bounds: Vec<usize> = (0..=tasks).map(|rank| first_of(rank, tasks, size)).collect();

@@ -125,8 +125,8 @@ impl Hosts {
     /// Runs the job and cleans up after it.
     ///
     /// # Errors
-    /// The hosts have too few slots for the tasks; the program does not exist or cannot be executed; a path, an argument or a variable is
-    /// not valid UTF-8; an agent cannot be started.
+    /// There are no hosts, or they have too few slots for the tasks; the program does not exist or cannot be executed; a path, an argument
+    /// or a variable is not valid UTF-8; an agent cannot be started.
     pub fn run(&self) -> Result<Outcome, LaunchError> {
         let placed = hosts::place(&self.hosts, self.tasks)
             .map_err(|error| LaunchError::system("placing the tasks")(io::Error::other(error)))?;

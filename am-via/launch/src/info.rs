@@ -184,7 +184,7 @@ fn private_memory_way() -> String {
 /// that process, and compares it with EXPECTED.
 ///
 /// # Errors
-/// The reason why the word cannot be read.
+/// The word cannot be read, or has another value; `question` has another form.
 pub fn answer_probe(question: &str) -> Result<(), String> {
     let fields: Vec<u64> = question.split(':').filter_map(|field| field.parse().ok()).collect();
     let [pid, address, expected] = fields[..] else { return Err("not a question".to_owned()) };

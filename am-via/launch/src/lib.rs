@@ -243,7 +243,7 @@ impl Launch {
     /// Starts the job and waits for its end.
     ///
     /// # Errors
-    /// The job could not be started. A failed task is not an error of this call: the report names it.
+    /// The job could not be started or watched. A failed task is not an error of this call: the report names it.
     pub fn run(self) -> Result<Report, LaunchError> {
         self.start()?.wait()
     }
@@ -251,7 +251,7 @@ impl Launch {
     /// Starts the job and returns once all its tasks are started.
     ///
     /// # Errors
-    /// Those of [`run`](Self::run).
+    /// The job could not be started.
     pub fn start(self) -> Result<Running, LaunchError> {
         members::check_proc()?;
         let program = program::find(&self.program)?;

@@ -18,7 +18,7 @@ pub const PAGE_BYTES: u64 = 4096;
 /// (sealed), and vanishes with its last user. Close-on-exec is set: a started program inherits it only if its starter clears the flag.
 ///
 /// # Errors
-/// The system's error: no memory files, too many open files, or a size over `RLIMIT_FSIZE`.
+/// The system's error: no memory files, too many open files, or a size over `RLIMIT_FSIZE`. A name that contains a NUL.
 pub fn create(name: &str, bytes: u64) -> io::Result<File> {
     let name = CString::new(name).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     // SAFETY: memfd_create reads a NUL-terminated string (`name`, which is live here) and returns a new descriptor or -1.

@@ -45,7 +45,7 @@ impl PidFd {
     /// Opens the process that has the number `pid` now.
     ///
     /// # Errors
-    /// `ESRCH` if no process has this number.
+    /// The system's error: `ESRCH` if no process has this number.
     pub fn open(pid: u32) -> io::Result<Self> {
         let pid = libc::pid_t::try_from(pid).map_err(|_| io::Error::from_raw_os_error(libc::ESRCH))?;
         // SAFETY: pidfd_open takes two integers.

@@ -194,7 +194,7 @@ fn too_many(count: u64, step: u64) -> Failure {
 /// datatypes with absolute addresses and for empty data.
 ///
 /// # Errors
-/// More elements than any memory has; null for elements at displacement 0.
+/// More elements than any memory has; null for contiguous elements from displacement 0 on.
 #[inline(always)]
 fn check_buffer(at: *const c_void, count: u64, datatype: &Datatype) -> Outcome<()> {
     let step = datatype.extent().unsigned_abs().max(datatype.size());

@@ -82,7 +82,7 @@ pub(crate) fn ended(mpi: &Mpi, request: MPI_Request, status: *mut MPI_Status) ->
 /// Gets the status that a wait would return for a completed operation.
 ///
 /// # Errors
-/// The error of the program's function.
+/// The request is not a generalized one; the error of the program's function.
 pub(crate) fn tell(mpi: &Mpi, request: MPI_Request, status: *mut MPI_Status) -> Outcome<()> {
     functions(mpi, request)?.query(status)
 }
@@ -90,7 +90,7 @@ pub(crate) fn tell(mpi: &Mpi, request: MPI_Request, status: *mut MPI_Status) -> 
 /// Runs the program's cancel function, which gets whether the operation has completed.
 ///
 /// # Errors
-/// The error of the program's function.
+/// The request is not a generalized one; an error while making progress; the error of the program's function.
 pub(crate) fn cancel(mpi: &Mpi, request: MPI_Request, id: RequestId) -> Outcome<()> {
     let is_over = mpi.world.communicator.request_status(id)?.is_some();
     functions(mpi, request)?.cancel(is_over)
@@ -99,7 +99,7 @@ pub(crate) fn cancel(mpi: &Mpi, request: MPI_Request, id: RequestId) -> Outcome<
 /// Frees the request: at once if its operation has completed, otherwise when the operation completes.
 ///
 /// # Errors
-/// The error of the program's function.
+/// Those of [`cancel`].
 pub(crate) fn free(mpi: &Mpi, request: MPI_Request, id: RequestId) -> Outcome<()> {
     let functions = functions(mpi, request)?;
     if mpi.world.communicator.request_status(id)?.is_none() {

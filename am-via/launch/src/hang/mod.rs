@@ -113,7 +113,7 @@ impl HangReport {
     /// started know all tasks; any other process knows those of its host.
     ///
     /// # Errors
-    /// The process is in no job, or may not be inspected.
+    /// Those of [`JobOwner::of_process`].
     pub fn of_process(pid: u32) -> Result<Self, LaunchError> {
         match hosts::told(pid) {
             Some(report) => Ok(report),
