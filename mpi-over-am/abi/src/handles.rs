@@ -139,7 +139,7 @@ impl<T: Clone> Handles<T> {
         Some(slots[found].handle)
     }
 
-    /// Removes an object; its handle is invalid from now on.
+    /// Removes an object and returns it; its handle is invalid from now on. `None` if the handle is invalid already.
     #[inline]
     pub(crate) fn remove(&self, handle: usize) -> Option<T> {
         let table = &mut *self.table.borrow_mut();

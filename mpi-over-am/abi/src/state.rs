@@ -167,7 +167,7 @@ impl Mpi {
         self.predefined.get(handle.0.wrapping_sub(MPI_DATATYPE_NULL.0))?.as_ref()?.as_predefined()
     }
 
-    /// The datatype of a handle.
+    /// The datatype of a handle; `None` if the handle is invalid.
     #[inline]
     pub(crate) fn datatype(&self, handle: MPI_Datatype) -> Option<Datatype> {
         if handle.0 < MPI_DATATYPE_NULL.0 + 512 {
