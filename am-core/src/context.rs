@@ -245,8 +245,9 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// Ends the current or next wait of another task's context, after a change in memory: see [`World::ring`](crate::fabric::World::ring).
     ///
     /// # Errors
-    /// [`Error::UnknownTask`], or [`Error::System`]: the context's doorbell cannot be opened.
+    /// [`Error::UnknownTask`], [`Error::UnknownContext`], or [`Error::System`]: the context's doorbell cannot be opened.
     pub fn ring(&mut self, to: Endpoint) -> Result<()> {
+        to.check(self.num_tasks(), self.limits().contexts_max)?;
         self.fabric.ring(to)
     }
 

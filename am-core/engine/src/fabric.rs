@@ -380,7 +380,7 @@ pub trait World {
     /// does nothing.
     ///
     /// # Errors
-    /// `UnknownTask`, or `System`: the doorbell of `to` cannot be opened.
+    /// `System`: the doorbell of `to` cannot be opened. [`Endpoint::check`] has accepted `to`.
     fn ring(&mut self, _to: Endpoint) -> Result<()> {
         Ok(())
     }

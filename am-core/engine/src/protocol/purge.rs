@@ -236,7 +236,9 @@ impl<U: UserCode> Engine<U> {
         handlers: &mut H,
     ) -> Result<bool> {
         let mut moved = false;
-        for (key, by) in core::mem::take(&mut self.purges.closing) {
+        // An error leaves the entries after it for the next call.
+        for _ in 0..self.purges.closing.len() {
+            let (key, by) = self.purges.closing.remove(0);
             let Some(op) = self.ops.get(key) else { continue };
             let (task, State::Announced { grant: Some(grant), .. }) = (op.peer.endpoint.task, &op.state)
             else {

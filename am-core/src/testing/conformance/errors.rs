@@ -94,6 +94,7 @@ fn unknown_task<F: Fabric>(context: &mut Context<F>) {
             context.get(address, &mut [0], GetOptions::default()),
             context.rmw(address, Width::Bits64, AtomicOp::Swap(1)).map(|_| ()),
             context.fence_data(Some(Endpoint::new(TaskId(task), context.endpoint().context))),
+            context.ring(Endpoint::new(TaskId(task), context.endpoint().context)),
         ];
         for result in results {
             let error = result.expect_err("there is no such task");
@@ -154,6 +155,7 @@ fn unknown_context<F: Fabric>(context: &mut Context<F>) {
             context.purge_totask(unknown),
             context.resume_totask(unknown),
             context.peer_statistics(unknown).map(|_| ()),
+            context.ring(unknown),
         ];
         for result in results {
             let error = result.expect_err("no task has this context");

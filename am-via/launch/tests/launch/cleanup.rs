@@ -16,9 +16,9 @@ pub(super) fn task() {
 
 /// A task that starts another process and waits for it.
 const WITH_CHILD: &str = "sleep 1000 & echo ready; wait";
-/// A task that starts a process which is hard to find: the process has a session of its own and no environment. The command line of the
-/// process contains `$1`.
-const WITH_HIDDEN: &str = "setsid env -i sh -c 'sleep 1000; true' \"$1\" & sleep 1000 & echo ready; wait";
+/// A task that starts a process which is hard to find: the process has a session of its own, its parent is dead, and
+/// its environment is empty. The command line of the process contains `$1`.
+const WITH_HIDDEN: &str = "(setsid env -i sh -c 'sleep 1000; true' \"$1\" &); sleep 1000 & echo ready; wait";
 
 /// Starts `amrun`, and waits until each of the 2 tasks says that it is ready.
 fn start(mark: &str, script: &str) -> (Child, BufReader<std::process::ChildStdout>) {

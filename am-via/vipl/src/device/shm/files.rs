@@ -287,9 +287,7 @@ impl Files {
         to: NodeAddress,
         barrier: SleepBarrier,
     ) -> Result<(), DeviceError> {
-        if to.context >= CONTEXTS_MAX {
-            return Err(DeviceError::Damaged { task: to.task, what: "a context that cannot exist" });
-        }
+        to.check(self.layout.num_tasks)?;
         let head = self.head(peers, to.task)?;
         attention(head, to.context)?.raise_ring();
         barrier.after_store();
