@@ -348,15 +348,15 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
     pub fn finalize(self) -> Result<()> {
         self.progress.stop();
         let deleted = self.alone.delete_attributes();
-        let mut state = self.state()?;
+        let (mut state, earlier) = self.state_to_end()?;
         state.finalized = true;
         state.handlers().attention = true;
         let ended = finish(&mut state);
         if self.is_talkative {
             eprintln!("{}: MPI has ended; {:?}", state.context.task(), state.context.statistics());
         }
-        let left = state.handlers().deferred.pop().map_or(Ok(()), Err);
-        ended.and(left).and(deleted)
+        let left = state.first_deferred();
+        earlier.and(ended).and(left).and(deleted)
     }
 
     /// The part of [`finalize`](Self::finalize) for the communicator of all tasks, for a program that has sessions when it calls
@@ -366,11 +366,11 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
     /// Those of [`finalize`](Self::finalize).
     pub fn leave_world(&self) -> Result<()> {
         let deleted = self.alone.delete_attributes();
-        let mut state = self.state()?;
+        let (mut state, earlier) = self.state_to_end()?;
         let flushed = flush(&mut state, BufferOwner::Process);
         meet(&mut state)?;
-        let left = state.handlers().deferred.pop().map_or(Ok(()), Err);
-        flushed.and(left).and(deleted)
+        let left = state.first_deferred();
+        earlier.and(flushed).and(left).and(deleted)
     }
 
     /// Ends MPI in this task. Does not wait for the other tasks to end MPI, because they may still have sessions.
@@ -379,9 +379,18 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
     /// The deferred error of an earlier call; an error while making progress.
     pub fn leave(self) -> Result<()> {
         self.progress.stop();
-        let mut state = self.state()?;
+        let (mut state, earlier) = self.state_to_end()?;
         state.finalized = true;
-        Ok(state.context.fence_data(None)?)
+        state.handlers().attention = true;
+        let ended = state.context.fence_data(None);
+        earlier.and(ended.map_err(Into::into))
+    }
+
+    /// The state, and the error that [`state`](Self::state) would return instead: an end of MPI does its work nevertheless.
+    fn state_to_end(&self) -> Result<(Turn<'_, F, L>, Result<()>)> {
+        let mut state = Turn::enter(&*self.shared)?;
+        let earlier = state.attend();
+        Ok((state, earlier))
     }
 
     pub(crate) fn state(&self) -> Result<Turn<'_, F, L>> {

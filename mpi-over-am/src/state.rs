@@ -133,14 +133,19 @@ impl<F: Fabric> State<F> {
     #[inline(never)]
     fn attend_now(&mut self) -> Result<()> {
         let finalized = self.finalized;
+        let first = self.first_deferred();
         let handlers = self.handlers();
-        let error = if handlers.deferred.is_empty() { None } else { Some(handlers.deferred.remove(0)) };
         handlers.attention = finalized || !handlers.deferred.is_empty();
-        match error {
-            Some(error) => Err(error),
-            None if finalized => Err(Error::Finalized),
-            None => Ok(()),
-        }
+        first.and(if finalized { Err(Error::Finalized) } else { Ok(()) })
+    }
+
+    /// Takes the oldest deferred error.
+    ///
+    /// # Errors
+    /// That error.
+    pub(crate) fn first_deferred(&mut self) -> Result<()> {
+        let deferred = &mut self.handlers().deferred;
+        if deferred.is_empty() { Ok(()) } else { Err(deferred.remove(0)) }
     }
 
     /// Checks that one more non-blocking receive is allowed.

@@ -102,10 +102,10 @@ pub(crate) fn layout_to_keep_mut<T: AnyBitPattern>(
 
 fn check_inside_from(len: usize, displacement: usize, (count, datatype): (u64, &Datatype)) -> Result<()> {
     let (from, to) = datatype.span(count)?;
-    let place = i64::try_from(displacement).ok();
-    let moved = |by: i64| place.and_then(|place| place.checked_add(by));
-    let is_inside = moved(from).is_some_and(|from| from >= 0)
-        && moved(to).and_then(|to| usize::try_from(to).ok()).is_some_and(|to| to <= len);
+    // Saturated values are outside any memory.
+    let start = i64::try_from(displacement).unwrap_or(i64::MAX);
+    let (from, to) = (from.saturating_add(start), to.saturating_add(start));
+    let is_inside = from >= 0 && usize::try_from(to).is_ok_and(|to| to <= len);
     if is_inside || count == 0 { Ok(()) } else { Err(Error::Outside { count, from, to, len }) }
 }
 

@@ -152,13 +152,14 @@ pub(super) fn pready<F: Fabric>(state: &mut State<F>, request: RequestId, partit
         _ if !is_under_way => return refused("the request was not started: start it first", partitions),
         None => return refused("there is no such partition", partitions),
         Some(true) => return refused("it is already marked as ready", partitions),
-        Some(false) => sending.ready[index] = true,
+        Some(false) => {}
     }
     let route = with_tag(sending.route, sending.channel.tag(partition));
     let first = (partition * sending.count).cast_signed();
     let part = sending.data.part(first, sending.count);
     let sent = protocol::start_send_data(state, Mode::Standard, &route, &part)?;
     if let Some(Parts::Send(sending)) = state.handlers().requests.parts_mut(request) {
+        sending.ready[index] = true;
         sending.under_way.push(sent);
     }
     Ok(())

@@ -315,6 +315,25 @@ fn alltoallw() {
 }
 
 #[test]
+fn a_part_beyond_its_memory_is_refused_with_its_position() {
+    job(Config::new(1), Settings::default(), |_, world| {
+        let byte = Datatype::predefined(Predefined::Byte);
+        let part = |displacement_bytes| [LayoutPart { displacement_bytes, count: 8, datatype: &byte }];
+        for displacement in [9, 12, usize::MAX] {
+            let error = world.alltoallw((&[1_u8; 16], &part(displacement)), (&mut [0_u8; 16], &part(0)));
+            let from = i64::try_from(displacement).unwrap_or(i64::MAX);
+            let to = from.saturating_add(8);
+            match error.unwrap_err() {
+                Error::Outside { count: 8, from: first, to: end, len: 16 } => {
+                    assert_eq!((first, end), (from, to))
+                }
+                other => panic!("{other}"),
+            }
+        }
+    });
+}
+
+#[test]
 fn neighbours_with_parts_of_any_length_place_and_type() {
     with_each_number_of_tasks(|_, world| {
         let (rank, size) = (world.rank(), world.size());

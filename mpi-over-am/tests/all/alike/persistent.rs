@@ -1,6 +1,6 @@
 //! Persistent and partitioned operations, matched probes, cancelling, several requests at once, and `PROC_NULL`.
 
-use super::common::{everywhere, job, pattern};
+use super::common::{everywhere, job, networks, pattern};
 use am_core::testing::Random;
 use am_core::testing::loopback::Config;
 use mpi_over_am::{
@@ -373,4 +373,33 @@ fn elements_are_replaced_by_those_that_come() {
             assert_eq!(values, vec![(rank + size - 1) % size; len]);
         }
     });
+}
+
+#[test]
+fn a_partition_whose_send_was_refused_can_be_made_ready_again() {
+    let settings = Settings { long_sends_max: Some(2), eager_limit_bytes: 100, ..Settings::default() };
+    for config in networks(2) {
+        job(config, settings, |_, world| {
+            let data: Vec<u8> = (0..20_000).map(|i| i as u8).collect();
+            if world.rank() == 0 {
+                let send = world.psend_init(data, 2, 1, 3).unwrap();
+                send.start().unwrap();
+                send.ready(0).unwrap();
+                // The request and its first partition are the two long sends that may be under way.
+                assert!(matches!(send.ready(1), Err(Error::TooMany { .. })));
+                world.send(&[0u8], 1, 4).unwrap();
+                while let Err(error) = send.ready(1) {
+                    assert!(matches!(error, Error::TooMany { .. }), "{error}");
+                    world.iprobe(1, 77).unwrap();
+                }
+                send.wait().unwrap();
+            } else {
+                let mut receive = world.precv_init(vec![0u8; 20_000], 2, 0, 3).unwrap();
+                world.recv(&mut [0u8], 0, 4).unwrap();
+                receive.start().unwrap();
+                receive.wait().unwrap();
+                assert_eq!(receive.buffer().unwrap(), data);
+            }
+        });
+    }
 }

@@ -424,3 +424,28 @@ fn an_operation_of_the_programs_own_is_over_when_it_says_so() {
         assert!(matches!(world.wait(receive), Err(Error::Cancelled)));
     });
 }
+
+#[test]
+fn finalize_ends_mpi_although_an_earlier_error_is_left() {
+    for config in networks(2) {
+        job_without_finalize(config, Settings::default(), |environment| {
+            let world = environment.world();
+            if world.rank() == 0 {
+                world.rsend(&[1u8], 1, 4).unwrap();
+                world.rsend(&[1u8], 1, 5).unwrap();
+                // Both refusals arrive; a call reports the first.
+                let first = loop {
+                    if let Err(error) = world.iprobe(1, 77) {
+                        break error;
+                    }
+                };
+                assert!(matches!(first, Error::NotReady { peer: 1, tag: 4, .. }), "{first:?}");
+                let second = environment.finalize().unwrap_err();
+                assert!(matches!(second, Error::NotReady { peer: 1, tag: 5, .. }), "{second:?}");
+                assert!(matches!(world.iprobe(1, 77), Err(Error::Finalized)));
+            } else {
+                environment.finalize().unwrap();
+            }
+        });
+    }
+}
