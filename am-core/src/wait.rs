@@ -4,15 +4,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
 
 use am_core_engine::progress;
-use am_core_engine::protocol::parts_of;
+use am_core_engine::protocol::MessagesInLine;
 use am_core_engine::protocol::statistics::Statistics;
 
-use crate::buffer::{Arrived, JobBuffer};
+use crate::buffer::JobBuffer;
 use crate::context::Context;
 use crate::counter::Counter;
 use crate::error::{Error, Result};
-use crate::fabric::{Fabric, Next, Peer};
-use crate::handler::{HandlerId, HandlerSet};
+use crate::fabric::{Fabric, InLine, Peer, PeerIndex};
+use crate::handler::HandlerSet;
 use crate::in_handler;
 use crate::record::{self, Event, EventKind, Span};
 
@@ -21,10 +21,6 @@ const SLEEP_MAX: Duration = Duration::from_millis(500);
 
 /// Longest sleep while something waits for a credit: a target does not ring when it returns credits.
 const SLEEP_MAX_FOR_CREDIT: Duration = Duration::from_millis(1);
-
-/// Maximum number of consecutive messages received in line, about as many as one peer has credits for; then other peers' messages are
-/// handled.
-const TAKEN_IN_LINE_MAX: u32 = 64;
 
 /// Maximum number of errors kept for the next call that can report them.
 const STASHED_MAX: usize = 64;
@@ -305,34 +301,18 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         Ok(())
     }
 
-    /// Waits briefly for the next message of `source`, and looks at it in the ring, if it is a one-way message for `handler`.
-    /// [`parts_of`](Self::parts_of) then lends its parts, and [`take_next`](Self::take_next) consumes it. If the caller does not consume
-    /// the message, the next round of progress gives it to its header handler. The caller must be the only possible receiver of the
-    /// message. `None`: nothing arrived in time, another message arrived, or the call is not possible now; the caller must then make
-    /// progress. Messages of one source do not overtake each other.
+    /// Borrows the messages of `source`, to take them in line, and the handlers. The caller must be the only possible receiver of these
+    /// messages. `None`: the caller has to make progress first, or the fabric does not support it.
     #[inline(always)]
-    pub fn look_at_next(&mut self, source: Peer, handler: HandlerId) -> Option<Next> {
-        if !in_handler::is_unmarked() || self.taken_in_line >= TAKEN_IN_LINE_MAX {
-            self.taken_in_line = 0;
+    pub fn in_line(
+        &mut self,
+        source: PeerIndex,
+    ) -> Option<(MessagesInLine<'_, impl InLine + use<'_, F, H>>, &mut H)> {
+        if !in_handler::is_unmarked() {
             return None;
         }
-        self.engine.look_at_next(&mut self.fabric, source, handler, &mut self.inline)
-    }
-
-    /// User header and data of the message that the last [`look_at_next`](Self::look_at_next) returned, and the handlers. `None`: the
-    /// message must not be consumed here, because it names a counter, or because its user header or its data are not in one piece.
-    #[inline(always)]
-    pub fn parts_of(&mut self, next: &Next) -> Option<(&mut H, &[u8], Arrived<'_>)> {
-        let Self { fabric, handlers, inline, .. } = self;
-        let (uhdr, data) = parts_of(&*fabric, next, inline)?;
-        Some((handlers, uhdr, data))
-    }
-
-    /// Consumes the message that the last [`look_at_next`](Self::look_at_next) returned, and returns its credit to the sender.
-    #[inline(always)]
-    pub fn take_next(&mut self, next: Next) {
-        self.taken_in_line += 1;
-        self.fabric.take_next(next);
+        let Self { engine, fabric, handlers, taken_in_line, .. } = self;
+        Some((engine.in_line(fabric, source, taken_in_line)?, handlers))
     }
 
     /// One round of progress (`LAPI_Probe`): handles one event, and does some of the waiting work; returns whether there was anything to

@@ -128,11 +128,11 @@ impl Budget {
         }
     }
 
-    /// Counts eager messages of `task` that the program has received: their number, and their total footprint.
+    /// Counts an eager message of `task` that the program has received.
     #[inline(always)]
-    pub(crate) fn received(&mut self, task: u32, messages: u64, footprint: u64) {
+    pub(crate) fn received(&mut self, task: u32, footprint: u64) {
         if let Some(peer) = self.peers.get_mut(task as usize) {
-            peer.received += footprint + messages * self.entry_bytes;
+            peer.received += footprint + self.entry_bytes;
         }
     }
 

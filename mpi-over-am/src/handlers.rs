@@ -27,7 +27,6 @@ use crate::notes::Notes;
 use crate::request_id::RequestId;
 use crate::request_table::{Requests, Wakers};
 use crate::settings::Settings;
-use crate::status::Status;
 use crate::waits;
 
 use in_pieces::Arrivals;
@@ -64,13 +63,11 @@ const DEFERRED_MAX: usize = 64;
 
 /// What became of an eager message that has arrived whole.
 pub(crate) enum Eager {
-    /// The receive in this slot has the message, and is complete. The caller must count the message as received.
+    /// The receive in this slot has the message, and is complete.
     Received(u32),
     /// The message waits for its receive.
     Kept,
-    /// The message is a piece of a longer one.
-    Piece,
-    /// The message is invalid, or beyond its sender's part of the budget.
+    /// The message is beyond its sender's part of the budget.
     Refused,
 }
 
@@ -162,7 +159,7 @@ impl MpiHandlers {
         self.completions.eager_arrived(message.source.task);
         match self.requests.take_match(&envelope) {
             Some(posted) => {
-                self.budget.received(message.source.task.0, 1, footprint_of(message.len));
+                self.budget.received(message.source.task.0, footprint_of(message.len));
                 self.matched(posted, message, &envelope, true)
             }
             // An eager message arrives whole: the eager limit is below the capacity of a packet.
@@ -175,13 +172,15 @@ impl MpiHandlers {
         }
     }
 
-    /// Takes an eager message or piece from `task` that has arrived whole. Completions must be plain.
+    /// Takes an eager message from `task` that has arrived whole. Completions must be plain.
     #[inline(always)]
-    pub(crate) fn take_eager(&mut self, task: u32, uhdr: &[u8], here: Arrived<'_>) -> Eager {
-        let Some(envelope) = self.envelope(uhdr) else { return self.piece_in_line(task, uhdr, here) };
-        match self.requests.deliver(&envelope, here) {
-            Some(slot) => Eager::Received(slot),
-            None if self.keep_early((task, 0), envelope, here) => Eager::Kept,
+    pub(crate) fn take_eager(&mut self, task: u32, envelope: &Envelope, here: Arrived<'_>) -> Eager {
+        match self.requests.deliver(envelope, here) {
+            Some(slot) => {
+                self.budget.received(task, footprint(here.len()));
+                Eager::Received(slot)
+            }
+            None if self.keep_early((task, 0), *envelope, here) => Eager::Kept,
             None => Eager::Refused,
         }
     }
@@ -195,7 +194,7 @@ impl MpiHandlers {
         let task = message.source.task.0;
         if self.requests.deliver(&envelope, here).is_some() {
             self.record_match(|| message.source.task, &envelope, message.len, false);
-            self.budget.received(task, 1, footprint(here.len()));
+            self.budget.received(task, footprint(here.len()));
             return Answer::consumed(reply(MATCHED, &name.to_le_bytes()));
         }
         if self.keep_early((task, name), envelope, here) { Answer::discard() } else { self.not_kept(message) }
@@ -342,7 +341,7 @@ impl MpiHandlers {
 
     /// The envelope of a message; `None` if its source is not below the number of tasks, since programs use the source as an index.
     #[inline(always)]
-    fn envelope(&self, uhdr: &[u8]) -> Option<Envelope> {
+    pub(crate) fn envelope(&self, uhdr: &[u8]) -> Option<Envelope> {
         let (envelope, _) = envelope::parse(uhdr)?;
         (envelope.source() < self.num_tasks).then_some(envelope)
     }
@@ -410,12 +409,11 @@ impl HandlerSet for MpiHandlers {
         if id != EAGER || !self.completions.are_plain() {
             return false;
         }
-        match self.take_eager(source.task.0, uhdr, here) {
-            Eager::Received(_) => self.budget.received(source.task.0, 1, footprint(here.len())),
-            Eager::Kept | Eager::Piece => {}
-            Eager::Refused => return false,
+        let task = source.task.0;
+        match self.envelope(uhdr) {
+            Some(envelope) => !matches!(self.take_eager(task, &envelope, here), Eager::Refused),
+            None => self.take_piece(task, uhdr, here),
         }
-        true
     }
 
     #[inline(always)]
@@ -427,8 +425,8 @@ impl HandlerSet for MpiHandlers {
         self.requests.complete(request, delivered);
         if self.requests.is_receive(request) {
             events::tell(EventKind::RendezvousEnded, || {
-                let Status { source: rank, tag, .. } = self.requests.status(request).unwrap_or_default();
-                Fact { rank, tag, bytes: placed, ..Fact::default() }
+                let status = self.requests.status(request).unwrap_or_default();
+                Fact { rank: status.source(), tag: status.tag(), bytes: placed, ..Fact::default() }
             });
         }
     }

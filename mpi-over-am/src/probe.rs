@@ -54,5 +54,5 @@ fn look<F: Fabric>(state: &mut State<F>, pattern: &Pattern) -> Option<Status> {
 }
 
 fn status_of((envelope, message): (&Envelope, &EarlyMessage)) -> Status {
-    Status { source: envelope.source(), tag: envelope.tag(), len: message.len() }
+    Status::new(envelope.source(), envelope.tag(), message.len())
 }

@@ -8,8 +8,8 @@ use mpi_datatype::Datatype;
 /// [`ANY_SOURCE`], with [`ANY_TAG`] and 0 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status {
-    pub(crate) source: u32,
-    pub(crate) tag: i32,
+    /// The tag in the high half, the source in the low one: a status in two words stays in registers.
+    pub(crate) from: u64,
     pub(crate) len: u64,
 }
 
@@ -21,28 +21,30 @@ impl Default for Status {
 
 impl Status {
     /// The status of a send, or of a wait without an operation (MPI 5.0 section 3.7.3).
-    pub(crate) const EMPTY: Self = Self { source: ANY_SOURCE, tag: ANY_TAG, len: 0 };
+    pub(crate) const EMPTY: Self = Self::new(ANY_SOURCE, ANY_TAG, 0);
     /// The status of a message from [`PROC_NULL`].
-    pub(crate) const OF_PROC_NULL: Self = Self { source: PROC_NULL, tag: ANY_TAG, len: 0 };
+    pub(crate) const OF_PROC_NULL: Self = Self::new(PROC_NULL, ANY_TAG, 0);
 
     /// A status with these values, for operations that the program carries out itself.
+    #[inline]
     #[must_use]
-    pub fn new(source: u32, tag: i32, len: u64) -> Self {
-        Self { source, tag, len }
+    pub const fn new(source: u32, tag: i32, len: u64) -> Self {
+        Self { from: (tag.cast_unsigned() as u64) << u32::BITS | source as u64, len }
     }
 
     /// The sender's rank in the communicator.
     #[inline]
     #[must_use]
-    pub fn source(&self) -> u32 {
-        self.source
+    #[expect(clippy::cast_possible_truncation, reason = "the low half")]
+    pub const fn source(&self) -> u32 {
+        self.from as u32
     }
 
     /// The message's tag.
     #[inline]
     #[must_use]
-    pub fn tag(&self) -> i32 {
-        self.tag
+    pub const fn tag(&self) -> i32 {
+        ((self.from >> u32::BITS) as u32).cast_signed()
     }
 
     /// Bytes of the message.
@@ -93,7 +95,7 @@ mod tests {
 
     #[test]
     fn counts_are_whole_elements_or_nothing() {
-        let status = Status { source: 0, tag: 0, len: 24 };
+        let status = Status::new(0, 0, 24);
         assert_eq!(status.count::<u64>(), Some(3));
         assert_eq!(status.count::<[u8; 5]>(), None);
         assert_eq!(status.count::<()>(), None);

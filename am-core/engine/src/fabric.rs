@@ -59,13 +59,44 @@ pub struct Arrival {
     pub payload: Payload,
 }
 
-/// A packet that has been looked at but not consumed.
-#[derive(Debug)]
-pub struct Next {
-    /// The packet.
-    pub arrival: Arrival,
-    /// A word for the fabric's own use.
-    pub word: u32,
+/// Number of words in [`NextPacket::front`].
+pub const FRONT_WORDS: usize = 4;
+
+/// A packet that has been looked at but not consumed. All its fields are claims.
+#[derive(Clone, Copy, Debug)]
+pub struct NextPacket<'a> {
+    /// The first words of the entry, read once.
+    pub front: [u64; FRONT_WORDS],
+    /// Number of the packet's bytes in the entry.
+    pub in_entry: u64,
+    /// All bytes of the entry. They may change, and are copied only.
+    pub entry: Arrived<'a>,
+    /// The packet's bytes in the NIC's buffer, if there are any.
+    pub buffered: Option<Arrived<'a>>,
+}
+
+/// The packets of one peer, taken in line: without a poll.
+pub trait InLine {
+    /// Waits briefly for the next packet, and looks at it, if it is one-way and has this label. The packet stays in the queue until
+    /// [`take`](Self::take) or a poll consumes it. `None`: nothing arrived in time, the packet is of another kind, or something else needs
+    /// a poll.
+    fn look(&mut self, label: u16) -> Option<NextPacket<'_>>;
+
+    /// Consumes the packet that the last [`look`](Self::look) returned, like a poll followed by a release.
+    fn take(&mut self);
+}
+
+/// What a fabric returns that cannot take packets in line.
+enum NotInLine {}
+
+impl InLine for NotInLine {
+    fn look(&mut self, _label: u16) -> Option<NextPacket<'_>> {
+        match *self {}
+    }
+
+    fn take(&mut self) {
+        match *self {}
+    }
 }
 
 /// Where the bytes of an arrival are.
@@ -180,17 +211,11 @@ pub trait Post {
     /// `inline`.
     fn poll(&mut self, inline: &mut InlineBytes) -> Option<Event>;
 
-    /// Waits briefly for the next packet of one peer, and looks at it as [`poll`](Self::poll) does, if it is one-way and has this label.
-    /// The packet stays in the queue until a poll or [`take_next`](Self::take_next) consumes it. `None`: nothing arrived in time, the
-    /// packet is of another kind, something else needs a poll, or this fabric does not support the call.
+    /// Borrows the packets of one peer, to take them in line. `None`: there is no such peer, or this fabric does not support it.
     #[inline(always)]
-    fn look_at_next(&mut self, _from: Peer, _label: u16, _inline: &mut InlineBytes) -> Option<Next> {
-        None
+    fn in_line(&mut self, _from: PeerIndex) -> Option<impl InLine> {
+        None::<NotInLine>
     }
-
-    /// Consumes the packet that the last [`look_at_next`](Self::look_at_next) returned, like a poll followed by a release.
-    #[inline(always)]
-    fn take_next(&mut self, _next: Next) {}
 
     /// Whether the given number of one-way packets can be posted to a peer now, and would carry `bytes` there sooner than a
     /// [`read`](Memory::read) by the peer would: both tasks then copy at the same time, or the network carries the packets as one message.

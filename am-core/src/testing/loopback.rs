@@ -26,7 +26,7 @@ use crate::buffer::{
 };
 use crate::error::{Outcome, Result};
 use crate::fabric::{
-    Arrival, Event, Limits, Memory, Next, Payload, Peer, PeerIndex, Post, Traffic, Waker, World,
+    Arrival, Event, InLine, Limits, Memory, NextPacket, Payload, Peer, PeerIndex, Post, Traffic, Waker, World,
 };
 use crate::task::{ContextNumber, Endpoint, TaskId};
 use crate::transfer::{Atomic, AtomicOp, Body, Class, OpId, Transfer, Width};
@@ -110,9 +110,6 @@ impl Config {
     }
 }
 
-/// The key in `Loopback::held` of a packet that was looked at but not yet taken.
-const LOOKED_AT: u64 = u64::MAX;
-
 /// One endpoint of the network.
 #[derive(Debug)]
 pub struct Loopback {
@@ -171,6 +168,32 @@ impl Loopback {
     fn give_back(&mut self, sender: TaskId, class: Class) {
         self.network.lock().release(self.own, sender, class);
         self.network.notify(sender);
+    }
+}
+
+/// The packets of one sender, taken in line.
+struct LoopbackInLine<'a> {
+    loopback: &'a mut Loopback,
+    from: TaskId,
+    looked_at: Bytes,
+}
+
+impl InLine for LoopbackInLine<'_> {
+    fn look(&mut self, label: u16) -> Option<NextPacket<'_>> {
+        let Loopback { network, own, .. } = &*self.loopback;
+        self.looked_at = network.lock().look_at_next(*own, self.from, label)?.clone();
+        let (entry, buffered) = match &self.looked_at {
+            Bytes::Inline(entry) => (entry, None),
+            Bytes::Buffered(entry, bytes) => (entry, Some(Arrived::private(bytes))),
+        };
+        let front = *entry.words().first_chunk().expect("an entry has more words than its front");
+        let in_entry = entry.len() as u64;
+        Some(NextPacket { front, in_entry, entry: Arrived::private(entry.as_slice()), buffered })
+    }
+
+    fn take(&mut self) {
+        self.loopback.network.lock().take_next(self.loopback.own, self.from);
+        self.loopback.give_back(self.from, Class::OneWay);
     }
 }
 
@@ -233,29 +256,9 @@ impl Post for Loopback {
         }
     }
 
-    fn look_at_next(&mut self, from: Peer, label: u16, inline: &mut InlineBytes) -> Option<Next> {
-        let payload = match self.network.lock().look_at_next(self.own, from.endpoint.task, label)? {
-            Bytes::Inline(bytes) => {
-                *inline = *bytes;
-                Payload::Inline
-            }
-            Bytes::Buffered(head, bytes) => {
-                *inline = *head;
-                self.held.insert(LOOKED_AT, bytes.clone());
-                Payload::Buffered { place: LOOKED_AT, len: bytes.len() as u32 }
-            }
-        };
-        Some(Next { arrival: Arrival { from, class: Class::OneWay, label, payload }, word: 0 })
-    }
-
-    fn take_next(&mut self, Next { arrival, .. }: Next) {
-        let from = arrival.from.endpoint.task;
-        self.network.lock().take_next(self.own, from);
-        if matches!(arrival.payload, Payload::Inline) {
-            self.give_back(from, Class::OneWay);
-        } else {
-            self.release(arrival);
-        }
+    fn in_line(&mut self, PeerIndex(from): PeerIndex) -> Option<impl InLine> {
+        let looked_at = Bytes::Inline(InlineBytes::new());
+        (from < self.config.tasks).then_some(LoopbackInLine { loopback: self, from: TaskId(from), looked_at })
     }
 
     fn shares_cache(&mut self, _to: PeerIndex) -> bool {

@@ -1,11 +1,12 @@
 //! One end of a connection: the ring and area that the peer fills, the ring and area of the peer that this end fills, and the words for
 //! lines read, parked rings and closing.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use crate::copy::CheckedRange;
 use crate::layout::{Attention, ControlLayout, RING_LINES, ViHeader};
-use crate::ring::{BESIDE_BYTES, Entry, Lines, Payload, RingReader, RingWriter};
+use crate::ring::{BESIDE_BYTES, Entry, Lines, Payload, RingReader, RingWriter, Seen};
 use crate::segment::{Mapping, Shared};
 use crate::storing::{Distance, Storing, timed};
 use crate::wait::{Doorbell, SleepBarrier};
@@ -121,7 +122,7 @@ pub struct Connection {
     /// `released`, as last stored for the peer.
     released_told: u32,
     /// Number of bytes outside of its line that the last entry with such bytes had. A claim of the peer.
-    last_len: u32,
+    last_len: Cell<u32>,
 }
 
 /// Outcome of writing an entry.
@@ -168,7 +169,7 @@ impl Connection {
             their_consumed: 0,
             released: 0,
             released_told: 0,
-            last_len: 0,
+            last_len: Cell::new(0),
         })
     }
 
@@ -306,23 +307,24 @@ impl Connection {
     /// Like [`poll`](Self::poll), without consuming the entry.
     #[inline(always)]
     #[must_use]
-    pub fn look(&self, payload: &mut Payload) -> Option<(Entry, u32)> {
-        let slot = self.reader.consumed();
-        self.reader.look(payload).map(|entry| (entry, slot))
+    pub fn look(&self) -> Option<Seen<'_>> {
+        self.reader.look()
     }
 
-    /// Consumes the entry that the last [`look`](Self::look) returned, and frees its slot.
+    /// Consumes the next entry, which was looked at, and returns its slot.
     #[inline(always)]
     pub fn take(&mut self) {
         self.reader.advance();
         self.release();
     }
 
-    /// Prefetches the bytes of a polled area entry, so that they arrive while the entry is handled; `len` is a claim.
+    /// The bytes of an area entry, prefetched, so that they arrive while the entry is handled; `len` is a claim.
     #[inline(always)]
-    pub fn prefetch_area(&mut self, slot: u32, len: u32) {
-        self.last_len = len;
-        self.own.area(slot, len as usize).front(READ_AHEAD_BYTES_MAX).prefetch_to_read();
+    pub fn prefetch_area(&self, slot: u32, len: u32) -> CheckedRange<'_> {
+        self.last_len.set(len);
+        let area = self.own.area(slot, len as usize);
+        area.front(READ_AHEAD_BYTES_MAX).prefetch_to_read();
+        area
     }
 
     /// Where the next entry's bytes outside of its line will be, if there are as many as in the last entry that had any. A reader that
@@ -331,7 +333,7 @@ impl Connection {
     #[inline(always)]
     #[must_use]
     pub fn expected_area(&self) -> CheckedRange<'_> {
-        let len = self.last_len as usize;
+        let len = self.last_len.get() as usize;
         self.own.area(self.reader.consumed(), if len <= WAIT_AHEAD_BYTES_MAX { len } else { 0 })
     }
 

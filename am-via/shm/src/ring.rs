@@ -19,6 +19,8 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+#[cfg(not(loom))]
+use crate::copy::CheckedRange;
 use crate::segment::Mapping;
 use am_via_os::atomics::{AtomicU64, Ordering};
 
@@ -66,6 +68,32 @@ pub struct Entry {
     pub operation: u32,
     /// Another word; the device defines its meaning.
     pub extra: u64,
+}
+
+/// An entry that has arrived and is still in its line.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a> {
+    /// The fields besides the payload.
+    pub entry: Entry,
+    line: &'a Line,
+}
+
+impl<'a> Seen<'a> {
+    /// The first words of the payload, copied from shared memory now.
+    #[inline(always)]
+    #[must_use]
+    pub fn front<const WORDS: usize>(&self) -> [u64; WORDS] {
+        std::array::from_fn(|index| self.line.payload[index].load(Ordering::Relaxed))
+    }
+
+    /// The payload, to be copied.
+    #[cfg(not(loom))]
+    #[inline(always)]
+    #[must_use]
+    pub fn payload(&self) -> CheckedRange<'a> {
+        // SAFETY: the payload is a part of a line that stays mapped during `'a`. References to its bytes are only references to atomics.
+        unsafe { CheckedRange::new(NonNull::from(&self.line.payload).cast(), LINE_PAYLOAD_BYTES) }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -191,7 +219,10 @@ impl RingReader {
     /// The next entry, if it has arrived; its payload is copied to `payload`. Never blocks.
     #[inline(always)]
     pub fn poll(&mut self, payload: &mut Payload) -> Option<Entry> {
-        let entry = self.look(payload)?;
+        let Seen { entry, line } = self.look()?;
+        for (word, cell) in payload.iter_mut().zip(&line.payload) {
+            *word = cell.load(Ordering::Relaxed);
+        }
         self.advance();
         Some(entry)
     }
@@ -199,7 +230,7 @@ impl RingReader {
     /// Like [`poll`](Self::poll), without consuming the entry.
     #[inline(always)]
     #[must_use]
-    pub fn look(&self, payload: &mut Payload) -> Option<Entry> {
+    pub fn look(&self) -> Option<Seen<'_>> {
         let line = self.lines.line(self.next);
         // Acquire ("line published"): pairs with the Release in `RingWriter::write`.
         let valid = line.valid.load(Ordering::Acquire);
@@ -207,15 +238,13 @@ impl RingReader {
             return None;
         }
         let length_and_operation = line.length_and_operation.load(Ordering::Relaxed);
-        for (word, cell) in payload.iter_mut().zip(&line.payload) {
-            *word = cell.load(Ordering::Relaxed);
-        }
-        Some(Entry {
+        let entry = Entry {
             immediate: (valid >> 32) as u32,
             length: length_and_operation as u32,
             operation: (length_and_operation >> 32) as u32,
             extra: line.extra.load(Ordering::Relaxed),
-        })
+        };
+        Some(Seen { entry, line })
     }
 
     /// Consumes the next entry, which the caller has looked at.
@@ -307,7 +336,7 @@ mod tests {
                         prop_assert_eq!(polled, oracle.pop_front());
                     }
                     Operation::Look(is_taken) => {
-                        let seen = reader.look(&mut payload).map(|entry| (entry, payload));
+                        let seen = reader.look().map(|seen| (seen.entry, seen.front()));
                         prop_assert_eq!(seen, oracle.front().copied());
                         if seen.is_some() && is_taken {
                             reader.advance();

@@ -24,7 +24,7 @@ use am_core::buffer::{
 };
 use am_core::error::{Error, Outcome, RangeFault, Result};
 use am_core::fabric::{
-    Arrival, Event, Limits, Memory, Next, Payload, Peer, PeerIndex, Post, Traffic, Waker, World,
+    Arrival, Event, InLine, Limits, Memory, NextPacket, Payload, Peer, PeerIndex, Post, Traffic, Waker, World,
 };
 use am_core::record::{self, EventKind};
 use am_core::task::{ContextNumber, Endpoint, TaskId};
@@ -32,7 +32,7 @@ use am_core::transfer::{Atomic, AtomicOp, Body, Class, OpId, Transfer, Width};
 
 use am_via_shm::{CheckedRange, Storing};
 use am_via_vipl::below::{
-    Carry, Completion, Device, Entry, Immediate, InArea, InEntry, News, Nic, Operation, Packets,
+    Carry, Completion, Device, Entry, Immediate, InArea, InEntry, Link, News, Nic, Operation, Packets,
     Transfer as ViTransfer, ViNumber, insist,
 };
 use am_via_vipl::{DeviceError, Posted, ViState};
@@ -347,6 +347,30 @@ impl<D: Device> ViaFabric<D> {
     }
 }
 
+/// The packets of a VI, taken in line.
+struct ViInLine<'a, L>(am_via_vipl::below::InLine<'a, L>);
+
+impl<L: Link> InLine for ViInLine<'_, L> {
+    #[inline(always)]
+    fn look(&mut self, label: u16) -> Option<NextPacket<'_>> {
+        let (seen, link) = self.0.look(label)?;
+        let Entry { length, operation, extra: in_entry, .. } = seen.entry;
+        let buffered = if operation == Operation::Inline as u32 {
+            None
+        } else if operation == Operation::Area as u32 {
+            Some(memory::arrived(link.area(length)))
+        } else {
+            return None;
+        };
+        Some(NextPacket { front: seen.front(), in_entry, entry: memory::arrived(seen.payload()), buffered })
+    }
+
+    #[inline(always)]
+    fn take(&mut self) {
+        self.0.take();
+    }
+}
+
 /// Writes a body to a receive area; returns the number of bytes. `None`: the body returned an error, which is then in `failed`.
 #[inline(always)]
 fn write(
@@ -458,20 +482,9 @@ impl<D: Device> Post for ViaFabric<D> {
     }
 
     #[inline(always)]
-    fn look_at_next(&mut self, from: Peer, label: u16, inline: &mut InlineBytes) -> Option<Next> {
-        let (vi, device) = self.nic.vi(from.index.0)?;
-        let Completion { slot, entry, .. } = vi.look_at_next(device, label, inline.words_mut())?;
-        inline.set_len(entry.extra as usize);
-        let payload = self.payload(slot, &entry)?;
-        let arrival = Arrival { from, class: Class::OneWay, label, payload };
-        Some(Next { arrival, word: entry.immediate })
-    }
-
-    #[inline(always)]
-    fn take_next(&mut self, next: Next) {
-        if let Some((vi, device)) = self.nic.vi(next.arrival.from.index.0) {
-            vi.take_next(device, Immediate(next.word));
-        }
+    fn in_line(&mut self, PeerIndex(from): PeerIndex) -> Option<impl InLine> {
+        let (vi, device) = self.nic.vi(from)?;
+        vi.in_line(device).map(ViInLine)
     }
 
     fn takes_pieces(&mut self, PeerIndex(to): PeerIndex, bytes: &[u8], packets: u32) -> bool {

@@ -56,19 +56,20 @@ fn the_victim_goes_on_and_the_honest_peer_notices_nothing() {
     buffer.fill(0x5A);
     let read_only = victim.expose(buffer, Access::READ).unwrap();
     let mut errors = 0;
-    let wild_peer = victim.peer(context_at(2)).unwrap();
+    let wild_peer = victim.peer(context_at(2)).unwrap().index;
     let packet_bytes = task.job().settings().packet_bytes as usize;
     let mut taken = 0;
     let mut exchange = |round: u64, victim: &mut Context<ShmFabric>, errors: &mut u32| {
         let body = vec![7; if round.is_multiple_of(3) { 2000 } else { 8 }];
         honest.amsend(context_at(0), handler, &[], &body, AmOptions::default()).unwrap();
         while count.load(Ordering::Relaxed) <= round {
-            if let Some(next) = victim.look_at_next(wild_peer, handler)
-                && let Some((_, uhdr, data)) = victim.parts_of(&next)
+            if let Some((mut messages, _)) = victim.in_line(wild_peer)
+                && let Some(next) = messages.look(handler)
+                && let Some((uhdr, data)) = next.uhdr_len().and_then(|len| next.parts(len))
             {
                 assert!(uhdr.len() < 64 && data.to_vec().len() <= packet_bytes);
                 taken += 1;
-                victim.take_next(next);
+                messages.take();
             }
             *errors += u32::from(victim.probe().is_err());
             honest.probe().unwrap();

@@ -139,6 +139,22 @@ impl CreditPlan {
     }
 }
 
+/// Numbers of packets and of answers that may be owed to the peer without telling it.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(8))]
+struct Untold {
+    packets: i32,
+    answers: i32,
+}
+
+impl Untold {
+    /// Half of the slots of each kind.
+    fn half_of(plan: CreditPlan) -> Self {
+        let half = |slots: u32| i32::try_from(slots.div_ceil(2)).unwrap_or(i32::MAX);
+        Self { packets: half(plan.credits), answers: half(plan.answers) }
+    }
+}
+
 /// The accounts of one VI.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Credits {
@@ -150,14 +166,13 @@ pub(crate) struct Credits {
     may_answer: u32,
     /// Number of the peer's packets consumed so far, and number of its requests that will not be answered, as in the immediate word.
     accounts: Immediate,
-    /// `accounts`, as last sent to the peer.
-    told: Immediate,
     /// The peer's accounts, as last received. Not trusted.
     peers: Immediate,
-    /// Maximum number of consumed packets, and of requests that will not be answered, of which the peer has not been told. When either
-    /// number reaches this maximum, the accounts are sent in a packet of their own.
-    credits_owed_max: u32,
-    answers_owed_max: u32,
+    /// How many more packets, and requests that will not be answered, may be counted before the peer is told: as soon as one of the
+    /// numbers is 0 or less, the accounts are sent without waiting for a packet that can carry them.
+    untold: Untold,
+    /// Value of `untold` when the peer has just been told.
+    untold_max: Untold,
     /// Maxima of `credits` and `answer_slots`; 0 unless the VI may send.
     most: CreditPlan,
     /// Value of `most` while the VI may send.
@@ -168,15 +183,15 @@ pub(crate) struct Credits {
 impl Credits {
     /// Accounts that allow nothing before [`open`](Self::open).
     pub(super) fn new(plan: CreditPlan) -> Self {
+        let untold_max = Untold::half_of(plan);
         Self {
             credits: 0,
             answer_slots: 0,
             may_answer: 0,
             accounts: Immediate(0),
-            told: Immediate(0),
             peers: Immediate(0),
-            credits_owed_max: plan.credits.div_ceil(2),
-            answers_owed_max: plan.answers.div_ceil(2),
+            untold: untold_max,
+            untold_max,
             most: CreditPlan { credits: 0, answers: 0 },
             plan,
             packets: Packets::default(),
@@ -232,7 +247,7 @@ impl Credits {
     #[inline(always)]
     pub(super) fn sent(&mut self, class: Class) {
         self.packets.sent += 1;
-        self.told = self.accounts;
+        self.untold = self.untold_max;
         match class {
             Class::OneWay => self.credits -= 1,
             Class::Request => {
@@ -271,7 +286,8 @@ impl Credits {
         }
         self.may_answer += u32::from(class == Class::Request);
         self.accounts.0 = self.accounts.0.wrapping_add(1 << CREDITS_SHIFT);
-        self.accounts.consumed_since(self.told) >= self.credits_owed_max
+        self.untold.packets -= 1;
+        self.untold.packets <= 0
     }
 
     /// Books that a request will not be answered, if one may still be. Returns whether the answer slots now owed to the peer are so many
@@ -285,7 +301,8 @@ impl Credits {
         self.may_answer -= 1;
         let unanswered = self.accounts.0.wrapping_add(1 << ANSWERS_SHIFT) & ANSWERS_FIELD;
         self.accounts.0 = self.accounts.0 & !ANSWERS_FIELD | unanswered;
-        self.accounts.unanswered_since(self.told) >= self.answers_owed_max
+        self.untold.answers -= 1;
+        self.untold.answers <= 0
     }
 
     /// The immediate word of an entry that carries only the accounts; [`told`](Self::told) books it.
@@ -295,7 +312,7 @@ impl Credits {
 
     /// Books that all accounts were sent to the peer.
     pub(super) fn told(&mut self) {
-        self.told = self.accounts;
+        self.untold = self.untold_max;
     }
 }
 

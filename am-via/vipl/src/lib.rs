@@ -78,11 +78,11 @@ pub use vi::{Reliability, ViAttributes, ViInfo, ViState};
 #[doc(hidden)]
 pub mod below {
     pub use crate::credits::{Class, Immediate, Packets};
-    pub use crate::device::contract::Device;
+    pub use crate::device::contract::{Device, Link};
     pub use crate::device::{
         AtomicTransfer, Completion, Entry, HeapBlock, INLINE_BYTES_MAX, Mapping, News, Operation, Payload,
-        RemoteMemory, SharedFileName, Transfer, ViNumber, Waker,
+        RemoteMemory, Seen, SharedFileName, Transfer, ViNumber, Waker,
     };
     pub use crate::nic::Nic;
-    pub use crate::vi::{Carry, InArea, InEntry, Vi, insist};
+    pub use crate::vi::{Carry, InArea, InEntry, InLine, Vi, insist};
 }

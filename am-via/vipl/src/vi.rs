@@ -2,7 +2,7 @@
 
 use crate::credits::{CREDIT_RETURNS, Class, CreditPlan, Credits, Immediate, Packets};
 use crate::device::{
-    Completion, Device, DeviceError, Entry, NodeAddress, Operation, Payload, Posted, Storing, ViNumber,
+    Device, DeviceError, Entry, Link, NodeAddress, Operation, Payload, Posted, Seen, Storing, ViNumber,
 };
 use crate::provider::PTag;
 use am_via_shm::CheckedRange;
@@ -226,16 +226,15 @@ impl<W> Vi<W> {
     fn take_credits<D: Device>(&mut self, device: &mut D, class: Class) -> bool {
         // Entries for a program's VI return no credits, and their words belong to the program.
         let is_standing = self.credits.plan() != UNCOUNTED;
-        let mut payload = Payload::default();
+        let Some(mut link) = device.link(self.link).filter(|_| is_standing) else { return false };
         // A peer has at most this number of entries in flight that only return credits.
         for _ in 0..CREDIT_RETURNS {
-            let next = device.look_at_next(self.link, &mut payload, false).filter(|_| is_standing);
-            let Some(Completion { entry, .. }) = next else { break };
+            let Some(Seen { entry, .. }) = link.look(false) else { break };
             let word = Immediate(entry.immediate);
             if entry.operation != Operation::Inline as u32 || word.class().is_some() {
                 break;
             }
-            device.take_next(self.link);
+            link.take();
             self.credits.returned(word);
         }
         self.credits.may_send(class)
@@ -306,25 +305,10 @@ impl<W> Vi<W> {
         Some(class)
     }
 
-    /// Waits briefly for the next packet, and looks at the packet if it is one-way and has this label. The packet stays in the ring until
-    /// the next poll, or [`take_next`](Self::take_next).
+    /// Borrows the VI and its connection to receive packets in line. `None`: the device does not support it.
     #[inline(always)]
-    pub fn look_at_next<D: Device>(
-        &self,
-        device: &mut D,
-        label: u16,
-        payload: &mut Payload,
-    ) -> Option<Completion> {
-        let completion = device.look_at_next(self.link, payload, true)?;
-        Immediate(completion.entry.immediate).is_one_way(label).then_some(completion)
-    }
-
-    /// Consumes the packet that the last [`look_at_next`](Self::look_at_next) returned, and books the accounts in its immediate word.
-    #[inline(always)]
-    pub fn take_next<D: Device>(&mut self, device: &mut D, word: Immediate) {
-        device.take_next(self.link);
-        self.credits.returned(word);
-        self.consumed(device, Class::OneWay);
+    pub fn in_line<'a, D: Device>(&'a mut self, device: &'a mut D) -> Option<InLine<'a, impl Link>> {
+        Some(InLine { link: device.link(self.link)?, credits: &mut self.credits, word: Immediate(0) })
     }
 
     /// Reposts the standing receive of the oldest packet in the receive area: its slot belongs to the peer from now on.
@@ -354,9 +338,45 @@ impl<W> Vi<W> {
     #[cold]
     #[inline(never)]
     fn return_credits<D: Device>(&mut self, device: &mut D) {
-        let word = self.credits.accounts_only();
-        let entry = Entry { immediate: word.0, operation: Operation::Inline as u32, ..Entry::default() };
+        let entry = accounts_only(&self.credits);
         if matches!(insist(|| device.post(self.link, entry, &Payload::default())), Ok(Posted::Done)) {
+            self.credits.told();
+        }
+    }
+}
+
+/// An entry that carries only the accounts.
+fn accounts_only(credits: &Credits) -> Entry {
+    let immediate = credits.accounts_only().0;
+    Entry { immediate, operation: Operation::Inline as u32, ..Entry::default() }
+}
+
+/// A VI with standing receives and its connection, borrowed to receive packets in line.
+#[derive(Debug)]
+pub struct InLine<'a, L> {
+    link: L,
+    credits: &'a mut Credits,
+    /// The immediate word of the packet that was looked at.
+    word: Immediate,
+}
+
+impl<L: Link> InLine<'_, L> {
+    /// Waits briefly for the next packet, and looks at the packet if it is one-way and has this label. The packet stays in the ring until
+    /// the next poll, or [`take`](Self::take).
+    #[inline(always)]
+    pub fn look(&mut self, label: u16) -> Option<(Seen<'_>, &L)> {
+        let seen = self.link.look(true)?;
+        self.word = Immediate(seen.entry.immediate);
+        self.word.is_one_way(label).then_some((seen, &self.link))
+    }
+
+    /// Consumes the packet that was looked at, and books the accounts in its immediate word.
+    #[inline(always)]
+    pub fn take(&mut self) {
+        self.link.take();
+        self.credits.returned(self.word);
+        // If the post fails, the next packet returns the credits.
+        if self.credits.consumed(Class::OneWay) && self.link.post_reserved(accounts_only(self.credits)) {
             self.credits.told();
         }
     }

@@ -120,25 +120,37 @@ impl PostedList {
         envelope: &Envelope,
     ) -> Option<(u32, &'a mut S)> {
         let first = self.order.first;
-        if first == NIL {
-            return None;
+        // `NIL` is beyond all slots.
+        let entry = slots.get(first as usize)?.entry();
+        if !entry.pattern.matches(envelope) || entry.bucket_previous != LOOSE {
+            return self.take_match_otherwise(slots, *envelope);
         }
-        let entry = slots[first as usize].entry();
-        let slot = if !entry.pattern.matches(envelope) {
-            self.take_match_further(slots, envelope)?
-        } else if entry.bucket_previous != LOOSE {
+        self.order.first = entry.next;
+        self.unindexed = entry.next;
+        if entry.next == NIL {
+            self.order.last = NIL;
+        }
+        self.len -= 1;
+        let taken = &mut slots[first as usize];
+        taken.entry_mut().pattern = Pattern::of(envelope);
+        Some((first, taken))
+    }
+
+    /// [`take_match`](Self::take_match) if the first receive does not match, or is in a table.
+    #[inline(never)]
+    fn take_match_otherwise<'a, S: PostedSlot>(
+        &mut self,
+        slots: &'a mut [S],
+        envelope: Envelope,
+    ) -> Option<(u32, &'a mut S)> {
+        let first = self.order.first;
+        let slot = if slots[first as usize].entry().pattern.matches(&envelope) {
             self.take(slots, first)
         } else {
-            self.order.first = entry.next;
-            self.unindexed = entry.next;
-            if entry.next == NIL {
-                self.order.last = NIL;
-            }
-            self.len -= 1;
-            first
+            self.take_match_further(slots, &envelope)?
         };
         let taken = &mut slots[slot as usize];
-        taken.entry_mut().pattern = Pattern::of(envelope);
+        taken.entry_mut().pattern = Pattern::of(&envelope);
         Some((slot, taken))
     }
 
@@ -156,7 +168,6 @@ impl PostedList {
     }
 
     /// Takes a match other than the first receive. Looks into the tables first: receives in a table were posted before those in none.
-    #[inline(never)]
     fn take_match_further<S: PostedSlot>(&mut self, slots: &mut [S], envelope: &Envelope) -> Option<u32> {
         if self.filled != 0 && self.missed != Some(*envelope) {
             let slot = self.find_in_tables(slots, envelope);

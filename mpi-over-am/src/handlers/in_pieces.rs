@@ -8,10 +8,11 @@
 //! may take it before its last piece has come; the other pieces are then stored in the receive's buffer.
 
 use am_core::buffer::Arrived;
+use am_core::fabric::NextPacket;
 use am_core::handler::{Answer, Message};
 use am_core::task::TaskId;
 
-use super::{Eager, MpiHandlers};
+use super::MpiHandlers;
 use crate::early_message::{EarlyMessage, footprint};
 use crate::error::Error;
 use crate::matching::Envelope;
@@ -102,14 +103,16 @@ impl MpiHandlers {
         }
     }
 
-    /// Takes what `task` has sent as an eager message, if it is a piece; otherwise refuses it.
+    /// Takes a piece of a message from `task` in line. `false`: it is not a valid piece, or beyond the budget, and nothing has changed.
     #[inline(never)]
-    pub(super) fn piece_in_line(&mut self, task: u32, uhdr: &[u8], here: Arrived<'_>) -> Eager {
-        if self.take_piece(task, uhdr, here) { Eager::Piece } else { Eager::Refused }
+    pub(crate) fn take_next_piece(&mut self, task: u32, next: NextPacket<'_>) -> bool {
+        let parts = next.uhdr_len().and_then(|len| next.parts(len));
+        parts.is_some_and(|(uhdr, here)| self.take_piece(task, uhdr.as_slice(), here))
     }
 
     /// Takes a piece of a message from `task`. `false`: it is invalid, or beyond the budget, and nothing has changed.
-    fn take_piece(&mut self, task: u32, uhdr: &[u8], here: Arrived<'_>) -> bool {
+    #[inline(never)]
+    pub(super) fn take_piece(&mut self, task: u32, uhdr: &[u8], here: Arrived<'_>) -> bool {
         let number = if uhdr.is_empty() {
             match self.arrivals.from(task) {
                 Some(number) => number,
@@ -142,7 +145,7 @@ impl MpiHandlers {
         let arrival = |to| Arrival { task, len, received: 0, placed: 0, to };
         if let Some((request, buffer)) = self.requests.take_match(&envelope) {
             self.record_match(|| TaskId(task), &envelope, len as u64, false);
-            self.budget.received(task, 1, footprint(len));
+            self.budget.received(task, footprint(len));
             return Some(self.arrivals.insert(arrival(To::Receive(request, buffer))));
         }
         if !self.budget.keep(task, footprint(len)) {
@@ -304,7 +307,7 @@ mod tests {
                 let taken = take(&mut state, &[0, 100, 200, LEN], receive_before, buffer);
                 let stored = LEN.min(capacity);
                 match taken.expect("the message is whole") {
-                    Ok(status) => assert_eq!((status.tag, status.len, stored), (5, LEN as u64, LEN)),
+                    Ok(status) => assert_eq!((status.tag(), status.len, stored), (5, LEN as u64, LEN)),
                     Err(Error::Truncated { sent, capacity: placed, .. }) => {
                         assert_eq!((sent, placed), (LEN as u64, capacity as u64));
                         assert!(stored < LEN, "it fits");

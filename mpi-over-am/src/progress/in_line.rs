@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use am_core::buffer::{Arrived, RawBuffer};
-use am_core::fabric::{Fabric, Peer};
+use am_core::fabric::Fabric;
 use am_core::task::TaskId;
 
 use crate::early_message::footprint;
@@ -32,17 +32,17 @@ pub(crate) fn receive_in_line<F: Fabric>(
     if !may_receive(handlers) {
         return None;
     }
-    let source = state.peer(source, handlers.budget.index(source.0));
-    let next = state.context.look_at_next(source, EAGER)?;
-    let (handlers, uhdr, data) = state.context.parts_of(&next)?;
-    let (envelope, _) = envelope::parse(uhdr)?;
+    let index = handlers.budget.index(source.0);
+    let (mut messages, handlers) = state.context.in_line(index)?;
+    let (uhdr, data) = messages.look(EAGER)?.parts(envelope::BYTES)?;
+    let (envelope, _) = envelope::parse(uhdr.as_slice())?;
     if !pattern.matches(&envelope) || data.len() > buffer.len() {
         return None;
     }
     let len = data.copy_to_buffer(buffer);
-    handlers.budget.received(source.endpoint.task.0, 1, footprint(len));
-    state.context.take_next(next);
-    Some(Status { source: envelope.source(), tag: envelope.tag(), len: len as u64 })
+    handlers.budget.received(source.0, footprint(len));
+    messages.take();
+    Some(Status::new(envelope.source(), envelope.tag(), len as u64))
 }
 
 /// Whether a receive in line is possible: no earlier receive may match the message, and no earlier message may match the receive.
@@ -69,7 +69,7 @@ pub(crate) fn receive_pieces<F: Fabric>(
         }
     })?;
     let (envelope, len) = (taken.envelope, taken.len as u64);
-    (taken.received == taken.len).then_some(Status { source: envelope.source(), tag: envelope.tag(), len })
+    (taken.received == taken.len).then_some(Status::new(envelope.source(), envelope.tag(), len))
 }
 
 /// Waits for some rounds of progress for the next message of `source`. If it matches `pattern` and has `len` bytes, passes the bytes of
@@ -116,32 +116,31 @@ fn take_packets<F: Fabric>(
     mut store: impl FnMut(usize, Arrived<'_>),
 ) -> Option<Taken> {
     let task = source.0;
-    let source = state.peer(source, state.context.handlers().budget.index(task));
-    let next = state.context.look_at_next(source, EAGER)?;
-    let (handlers, uhdr, data) = state.context.parts_of(&next)?;
-    let (envelope, len) = match envelope::parse(uhdr) {
+    let index = state.context.handlers().budget.index(task);
+    let (mut messages, handlers) = state.context.in_line(index)?;
+    let next = messages.look(EAGER)?;
+    let (uhdr, data) = next.parts(next.uhdr_len()?)?;
+    let (envelope, len) = match envelope::parse(uhdr.as_slice()) {
         Some((envelope, _)) => (envelope, data.len()),
-        None => handlers.first_of_pieces(task, uhdr, data.len())?,
+        None => handlers.first_of_pieces(task, uhdr.as_slice(), data.len())?,
     };
     if !pattern.matches(&envelope) || !lens.contains(&len) {
         return None;
     }
     let mut received = data.len();
     store(0, data);
-    state.context.take_next(next);
+    messages.take();
     while received < len {
-        let Some(next) = state.context.look_at_next(source, EAGER) else { break };
         // Anything but a piece is left to the poll, which refuses it.
-        let Some((_, [], data)) = state.context.parts_of(&next) else { break };
+        let Some((_, data)) = messages.look(EAGER).and_then(|next| next.parts(0)) else { break };
         if data.is_empty() || data.len() > len - received {
             break;
         }
         store(received, data);
         received += data.len();
-        state.context.take_next(next);
+        messages.take();
     }
-    let handlers = state.handlers();
-    handlers.budget.received(task, 1, footprint(len));
+    handlers.budget.received(task, footprint(len));
     if received < len {
         handlers.begin_in_place(task, envelope, len, received);
     }
@@ -155,26 +154,32 @@ impl<F: Fabric> State<F> {
     /// # Errors
     /// An error while making progress.
     #[inline(never)]
-    pub(crate) fn is_over_in_line(&mut self, source: Peer, request: RequestId) -> Result<bool> {
-        let task = source.endpoint.task.0;
+    pub(crate) fn is_over_in_line(&mut self, source: TaskId, request: RequestId) -> Result<bool> {
+        let task = source.0;
+        let index = self.handlers().budget.index(task);
         let mut may_probe = true;
         loop {
-            let (mut is_over, mut received, mut bytes) = (false, 0, 0);
-            while !is_over && let Some((taken, len)) = self.take_in_line(source) {
-                may_probe = true;
-                match taken {
-                    Eager::Received(slot) => {
-                        received += 1;
-                        bytes += footprint(len);
-                        is_over = slot == request.slot();
-                    }
-                    Eager::Piece => is_over = self.context.handlers().requests.is_over(request),
-                    Eager::Kept | Eager::Refused => {}
+            if let Some((mut messages, handlers)) = self.context.in_line(index) {
+                let mut is_over = false;
+                while !is_over && let Some(next) = messages.look(EAGER) {
+                    is_over = if let Some((uhdr, here)) = next.parts(envelope::BYTES) {
+                        let Some(envelope) = handlers.envelope(uhdr.as_slice()) else { break };
+                        match handlers.take_eager(task, &envelope, here) {
+                            Eager::Received(slot) => slot == request.slot(),
+                            Eager::Kept => false,
+                            Eager::Refused => break,
+                        }
+                    } else if handlers.take_next_piece(task, next) {
+                        handlers.requests.is_over(request)
+                    } else {
+                        break;
+                    };
+                    may_probe = true;
+                    messages.take();
                 }
-            }
-            self.handlers().budget.received(task, received, bytes);
-            if is_over {
-                return Ok(true);
+                if is_over {
+                    return Ok(true);
+                }
             }
             // When the source's ring is empty, or the source's turn is over, the other peers are polled. The ring does become empty: each
             // message has a posted receive or a part of the budget of early arrivals.
@@ -188,30 +193,16 @@ impl<F: Fabric> State<F> {
         }
     }
 
-    /// Takes the next message of `source` in line, as its header handler would, but does not count the message as received, which the
-    /// caller must do. Also returns the message's length.
-    #[inline(always)]
-    fn take_in_line(&mut self, source: Peer) -> Option<(Eager, usize)> {
-        let next = self.context.look_at_next(source, EAGER)?;
-        let (handlers, uhdr, data) = self.context.parts_of(&next)?;
-        let (taken, len) = (handlers.take_eager(source.endpoint.task.0, uhdr, data), data.len());
-        if matches!(taken, Eager::Refused) {
-            return None;
-        }
-        self.context.take_next(next);
-        Some((taken, len))
-    }
-
     /// The task that a posted receive waits for, if messages of that task may be taken in line. `None` also for a receive from any source,
     /// and for any other operation.
     #[inline(always)]
-    pub(crate) fn source_in_line(&mut self, request: RequestId) -> Option<Peer> {
+    pub(crate) fn source_in_line(&mut self, request: RequestId) -> Option<TaskId> {
         let handlers = self.context.handlers_mut();
         let pattern = handlers.requests.posted_pattern(request)?;
         let rank = pattern.source().filter(|_| handlers.completions.are_plain())?;
         let task = handlers.peers.sender(pattern.context_id(), rank)?;
         self.learn_peer(task);
-        Some(self.peer(task, self.context.handlers().budget.index(task.0)))
+        Some(task)
     }
 }
 
@@ -246,7 +237,7 @@ mod tests {
         });
         assert_eq!(receiver.source_in_line(any), None);
         let source = receiver.source_in_line(named).expect("the receive names its source");
-        assert_eq!(source.endpoint.task, TaskId(1));
+        assert_eq!(source, TaskId(1));
         assert!(receiver.is_over_in_line(source, named).unwrap());
         assert_eq!(receiver.handlers().early.len(), 1, "the message without a receive is kept");
         assert!(!receiver.handlers().requests.is_over(any));

@@ -25,7 +25,7 @@ impl Receiving {
         self.is_posted = true;
         for partition in 0..channel.partitions {
             let tag = channel.tag(partition);
-            let pattern = Pattern::new(self.pattern.context_id(), Some(self.status.source), Some(tag));
+            let pattern = Pattern::new(self.pattern.context_id(), Some(self.status.source()), Some(tag));
             let part =
                 self.data.window(partition.saturating_mul(channel.partition_len), channel.partition_len);
             let request = context.handlers_mut().requests.insert(true);
@@ -45,7 +45,7 @@ impl Receiving {
             Err(error) => (Err(error), None),
         };
         let channel = word.and_then(KeptVec::into_vec::<u8>).and_then(|word| Channel::parse(&word));
-        let peer = self.status.source;
+        let peer = self.status.source();
         let fits = channel.filter(|channel| {
             channel.partitions.checked_mul(channel.partition_len) == Some(self.data.packed_len())
         });
@@ -58,7 +58,7 @@ impl Receiving {
             }
             (Ok(()), Some(channel), None) => Some(Error::Truncated {
                 source_rank: peer,
-                tag: self.status.tag,
+                tag: self.status.tag(),
                 sent: channel.partitions.saturating_mul(channel.partition_len),
                 capacity: self.data.packed_len(),
             }),

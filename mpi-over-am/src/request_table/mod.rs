@@ -342,7 +342,8 @@ impl Requests {
     pub(crate) fn delivered(&mut self, id: RequestId, len: u64, placed: u64) {
         let Some(record) = self.get_mut(id) else { return };
         record.entry.number = len;
-        let Status { source: source_rank, tag, .. } = record.status();
+        let status = record.status();
+        let (source_rank, tag) = (status.source(), status.tag());
         let (is_receive, has_layout) = (record.is_receive, record.unusual & unusual::LAYOUT != 0);
         let capacity = match &self.cold[id.index()] {
             Some(cold) if has_layout => placed.min(cold.capacity),
@@ -416,14 +417,12 @@ impl Requests {
     /// Takes the result of a complete operation whose only result is a status: the frequent case, inline. `None`: any other request.
     #[inline(always)]
     pub(crate) fn take_plain(&mut self, id: RequestId) -> Option<Status> {
-        if let Some(status) = id.ended_status() {
-            return Some(status);
-        }
         let record = self.records.get_mut(id.index())?;
         let is_plain =
             record.generation == id.generation() && record.phase == Phase::Done && record.unusual == 0;
         if !is_plain {
-            return None;
+            // The records of operations that were complete at once are unusual.
+            return id.ended_status();
         }
         let status = record.status();
         record.vacate(&mut self.free, id);

@@ -116,7 +116,7 @@ impl Record {
     #[inline(always)]
     pub(super) fn status(&self) -> Status {
         let facts = self.entry.pattern.key();
-        Status { source: facts.source(), tag: facts.tag(), len: self.entry.number }
+        Status::new(facts.source(), facts.tag(), self.entry.number)
     }
 
     pub(super) fn set_status(&mut self, status: Status) {
@@ -156,5 +156,5 @@ impl Record {
 
 #[inline(always)]
 pub(super) const fn pattern_of(context: u32, status: Status) -> Pattern {
-    Pattern::exact(ContextId(context), status.source, status.tag)
+    Pattern::exact(ContextId(context), status.source(), status.tag())
 }

@@ -9,7 +9,7 @@ fn an_old_number_finds_nothing() {
     let first = requests.insert(true);
     requests.matched(first, &Envelope::new(ContextId(0), 4, 5));
     requests.delivered(first, 10, 10);
-    assert_eq!(requests.take(first).unwrap(), Status { source: 4, tag: 5, len: 10 });
+    assert_eq!(requests.take(first).unwrap(), Status::new(4, 5, 10));
     let second = requests.insert(false);
     assert_eq!(first.slot(), second.slot());
     assert!(matches!(requests.take(first), Err(Error::UnknownRequest { .. })));

@@ -44,7 +44,7 @@ pub use collective::FenceKind;
 use collective::{Barriers, Exchanges, FenceWaiting};
 use due_handlers::AfterThread;
 pub use due_handlers::ThreadJob;
-pub use in_line::parts_of;
+pub use in_line::MessagesInLine;
 pub use outstanding::{Data, End, Ended, Op, Outstanding};
 use packet::{Announcement, MessageHead};
 pub use pending::Pending;

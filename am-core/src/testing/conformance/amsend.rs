@@ -299,12 +299,14 @@ fn taken_in_line<F: Fabric>(context: &mut Context<F>) {
         let options = AmOptions { target, answerable, ..AmOptions::default() };
         let udata = message(context.task().0, number);
         context.amsend(to, handler, &number.to_le_bytes(), &udata, options).expect("amsend");
-        if let Some(looked_at) = context.look_at_next(from, wanted) {
-            let parts = context.parts_of(&looked_at);
-            let parts = parts.map(|(_, uhdr, data)| (uhdr.try_into().expect("8 bytes"), data.to_vec()));
-            if let Some((uhdr, data)) = parts.filter(|_| number % 5 != 0) {
-                context.take_next(looked_at);
-                seen.with(|seen| seen.push((u64::from_le_bytes(uhdr), data)));
+        if let Some((mut messages, _)) = context.in_line(from.index)
+            && let Some(next) = messages.look(wanted)
+            && let Some((uhdr, data)) = next.parts(8)
+        {
+            let (uhdr, data) = (uhdr.words()[0], data.to_vec());
+            if number % 5 != 0 {
+                messages.take();
+                seen.with(|seen| seen.push((uhdr, data)));
             }
         }
         if number % 3 == 0 {

@@ -38,7 +38,7 @@ pub(super) struct Inner {
 }
 
 /// The payload of a packet.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Bytes {
     Inline(InlineBytes),
     /// Head and body.

@@ -58,17 +58,11 @@ pub trait Device: std::fmt::Debug {
     /// are in the slot ([`Completion::keeps_slot`]).
     fn poll(&mut self, payload: &mut Payload) -> Option<News>;
 
-    /// Returns the next entry of one VI like [`poll`](Self::poll), but leaves the entry in the ring until a poll or
-    /// [`take_next`](Self::take_next) takes it. If `waits`, waits briefly for an entry. `None`: no entry arrived in time, something else
-    /// needs a poll, or this device does not support this call.
+    /// Borrows one connection to receive from it in line. `None`: there is no such connection, or this device does not support it.
     #[inline(always)]
-    fn look_at_next(&mut self, _vi: ViNumber, _payload: &mut Payload, _waits: bool) -> Option<Completion> {
-        None
+    fn link(&mut self, _vi: ViNumber) -> Option<impl Link> {
+        None::<NoLink>
     }
-
-    /// Consumes the entry that the last [`look_at_next`](Self::look_at_next) returned, and frees its slot.
-    #[inline(always)]
-    fn take_next(&mut self, _vi: ViNumber) {}
 
     /// The bytes of an area entry. `len` is the peer's claim; the range never exceeds the slot.
     fn area(&self, vi: ViNumber, slot: u32, len: u32) -> CheckedRange<'_>;
@@ -252,4 +246,41 @@ pub trait Device: std::fmt::Debug {
 
     /// Returns a function with which another thread wakes this device's owner.
     fn waker(&self) -> Waker;
+}
+
+/// One connection, borrowed to receive from it in line: its entries are taken without a poll.
+pub trait Link {
+    /// The next entry, which stays in the ring until [`take`](Self::take) or a poll takes it. If `waits`, waits briefly for an entry.
+    /// `None`: no entry arrived in time, or something else needs a poll.
+    fn look(&self, waits: bool) -> Option<Seen<'_>>;
+
+    /// The `len` bytes of the area entry that was looked at; `len` is the peer's claim. The range never exceeds the slot.
+    fn area(&self, len: u32) -> CheckedRange<'_>;
+
+    /// Consumes the entry that was looked at, and frees its slot.
+    fn take(&mut self);
+
+    /// Posts an entry for which a slot is reserved; returns whether it was posted.
+    fn post_reserved(&mut self, entry: Entry) -> bool;
+}
+
+/// The link of a device that has none.
+enum NoLink {}
+
+impl Link for NoLink {
+    fn look(&self, _waits: bool) -> Option<Seen<'_>> {
+        match *self {}
+    }
+
+    fn area(&self, _len: u32) -> CheckedRange<'_> {
+        match *self {}
+    }
+
+    fn take(&mut self) {
+        match *self {}
+    }
+
+    fn post_reserved(&mut self, _entry: Entry) -> bool {
+        match *self {}
+    }
 }

@@ -11,7 +11,7 @@ pub mod wire;
 use std::sync::Arc;
 
 /// Not public: programs open a device and pass it on, and only the layers above call it.
-pub(crate) use contract::Device;
+pub(crate) use contract::{Device, Link};
 
 use am_via_shm::CheckedRange;
 pub use am_via_shm::HeapBlock;
@@ -20,7 +20,7 @@ use am_via_shm::layout::{ACCESS_READ, ACCESS_WRITE, CONTEXTS_MAX};
 pub use am_via_shm::regions::ClaimFault;
 use am_via_shm::regions::Registration;
 pub use am_via_shm::{
-    AtomicOp, Entry, LINE_PAYLOAD_BYTES as INLINE_BYTES_MAX, Mapping, Payload, SharedFileName, Storing,
+    AtomicOp, Entry, LINE_PAYLOAD_BYTES as INLINE_BYTES_MAX, Mapping, Payload, Seen, SharedFileName, Storing,
 };
 
 /// The address of a NIC. Each context of a task has one.

@@ -23,9 +23,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::device::{
-    AtomicOp, AtomicTransfer, Completion, Device, DeviceAttributes, DeviceError, Entry, HeapBlock, Mapping,
-    MemAttributes, MemHandle, News, NodeAddress, Operation, Payload, Posted, RemoteMemory, SharedFileName,
-    Storing, Transfer, ViNumber, Waker,
+    AtomicOp, AtomicTransfer, Completion, Device, DeviceAttributes, DeviceError, Entry, HeapBlock, Link,
+    Mapping, MemAttributes, MemHandle, News, NodeAddress, Operation, Payload, Posted, RemoteMemory, Seen,
+    SharedFileName, Storing, Transfer, ViNumber, Waker,
 };
 use am_via_job::{Carrier, Job, NOTED_AFTER, OpenContext, WaitFacts};
 use am_via_os::{private_memory, sched};
@@ -60,7 +60,7 @@ pub struct ShmOptions {
 
 /// Number of consecutive polls without an event after which quiet rings leave the poll set.
 const PARK_AFTER_POLLS: u32 = 4096;
-/// Maximum number of looks at a ring in [`Device::look_at_next`], if each task has a core: about 2 us.
+/// Maximum number of looks at a ring in [`Link::look`], if each task has a core: about 2 us.
 const LOOKS_MAX: u32 = 512;
 /// Number of entries after which a poll moves on to the next ring.
 const ENTRIES_BEFORE_MOVING_ON: u32 = 16;
@@ -128,6 +128,73 @@ struct Vi {
     slot: u32,
     peer: NodeAddress,
     consumed_when_last_counted: u32,
+}
+
+/// A connection, borrowed to receive in line, and what a wait for its next entry looks at.
+struct ShmLink<'a> {
+    connection: &'a mut Connection,
+    attention: &'a Attention,
+    files: &'a Files,
+    failure_epoch: &'a u32,
+    eager_polls: &'a u32,
+}
+
+impl Link for ShmLink<'_> {
+    #[inline(always)]
+    fn look(&self, waits: bool) -> Option<Seen<'_>> {
+        let (mut looks, mut expected) = (0, files::nothing());
+        loop {
+            if let Some(seen) = self.connection.look() {
+                return Some(seen);
+            }
+            // Attention, failures and network events are found by a poll only.
+            let is_over = !waits
+                || self.connection.has_outlet()
+                || looks >= (*self.eager_polls).min(LOOKS_MAX)
+                || self.attention.is_raised()
+                || self.files.failure_epoch() != *self.failure_epoch;
+            if is_over {
+                return None;
+            }
+            if looks == 0 {
+                expected = self.connection.expected_area();
+            }
+            expected.prefetch_to_read();
+            looks += 1;
+        }
+    }
+
+    #[inline(always)]
+    fn area(&self, len: u32) -> CheckedRange<'_> {
+        self.connection.prefetch_area(self.connection.consumed(), len)
+    }
+
+    #[inline(always)]
+    fn take(&mut self) {
+        self.connection.take();
+    }
+
+    #[inline(always)]
+    fn post_reserved(&mut self, entry: Entry) -> bool {
+        post_reserved(self.connection, entry)
+    }
+}
+
+/// Posts an entry for which a slot is reserved. Not inlined, and given only the connection, so that the link stays in registers.
+#[cold]
+#[inline(never)]
+fn post_reserved(connection: &mut Connection, entry: Entry) -> bool {
+    connection.post(entry, &Payload::default()) == Written::Done
+}
+
+/// The outcome of a post on a VI.
+#[inline(always)]
+fn posted(written: Written, vi: ViNumber) -> Result<Posted, DeviceError> {
+    match written {
+        Written::Done => Ok(Posted::Done),
+        Written::Full | Written::Nothing => Ok(Posted::Retry),
+        Written::Closed => Err(DeviceError::Closed(vi)),
+    }
 }
 
 impl Shm {
@@ -381,11 +448,7 @@ impl Device for Shm {
 
     #[inline(always)]
     fn post(&mut self, vi: ViNumber, entry: Entry, payload: &Payload) -> Result<Posted, DeviceError> {
-        match self.vi(vi)?.connection.post(entry, payload) {
-            Written::Done => Ok(Posted::Done),
-            Written::Full | Written::Nothing => Ok(Posted::Retry),
-            Written::Closed => Err(DeviceError::Closed(vi)),
-        }
+        posted(self.vi(vi)?.connection.post(entry, payload), vi)
     }
 
     #[inline(always)]
@@ -406,11 +469,7 @@ impl Device for Shm {
         fill: impl FnOnce(CheckedRange<'_>, Storing) -> Option<usize>,
     ) -> Result<Posted, DeviceError> {
         let finish = |filled: usize| Entry { length: filled as u32, ..entry };
-        match self.vi(vi)?.connection.post_area(payload, len, fill, finish) {
-            Written::Done => Ok(Posted::Done),
-            Written::Full | Written::Nothing => Ok(Posted::Retry),
-            Written::Closed => Err(DeviceError::Closed(vi)),
-        }
+        posted(self.vi(vi)?.connection.post_area(payload, len, fill, finish), vi)
     }
 
     #[inline(always)]
@@ -446,42 +505,10 @@ impl Device for Shm {
     }
 
     #[inline(always)]
-    fn look_at_next(&mut self, vi: ViNumber, payload: &mut Payload, waits: bool) -> Option<Completion> {
-        let Some(Some(Vi { connection, .. })) = self.vis.get_mut(vi.0 as usize) else { return None };
-        let (mut looks, mut expected) = (0, files::nothing());
-        let (entry, slot) = loop {
-            if let Some(seen) = connection.look(payload) {
-                break seen;
-            }
-            // Attention, failures and network events are found by a poll only.
-            let is_over = !waits
-                || connection.has_outlet()
-                || looks >= self.eager_polls.min(LOOKS_MAX)
-                || self.attention.is_raised()
-                || self.files.failure_epoch() != self.failure_epoch;
-            if is_over {
-                return None;
-            }
-            if looks == 0 {
-                expected = connection.expected_area();
-            }
-            expected.prefetch_to_read();
-            looks += 1;
-        };
-        let completion = Completion { vi, slot, entry };
-        if completion.keeps_slot() {
-            connection.prefetch_area(slot, entry.length);
-        }
-        Some(completion)
-    }
-
-    #[inline(always)]
-    fn take_next(&mut self, vi: ViNumber) {
-        if let Some(Some(Vi { connection, .. })) = self.vis.get_mut(vi.0 as usize) {
-            connection.take();
-            // Counted as in a poll, which moves on to the other rings after some entries.
-            self.entries_taken = self.entries_taken.wrapping_add(1);
-        }
+    fn link(&mut self, vi: ViNumber) -> Option<impl Link> {
+        let Self { vis, attention, files, failure_epoch, eager_polls, .. } = self;
+        let Some(Some(Vi { connection, .. })) = vis.get_mut(vi.0 as usize) else { return None };
+        Some(ShmLink { connection, attention, files, failure_epoch, eager_polls })
     }
 
     #[inline(always)]
