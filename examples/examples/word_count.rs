@@ -47,7 +47,7 @@ struct Arguments {
 }
 
 const PROGRAM: &str = "word_count";
-/// Size in bytes of the pieces of a file.
+/// Approximate size in bytes of a chunk of a file. One task counts the words of a chunk.
 const CHUNK_BYTES: u64 = 1 << 20;
 /// How many bytes a task counts before it sends: enough that a frequent word is sent once for many occurrences.
 const SEND_AFTER_BYTES: u64 = 1 << 20;
@@ -122,7 +122,7 @@ fn register_handler(context: &mut Context<ShmFabric>, table: &Arc<WordTable>) ->
     Ok(context.register_handler(handler)?)
 }
 
-/// Counts this task's share of the pieces, and sends the counts to the words' owners.
+/// Counts this task's share of the chunks, and sends the counts to the words' owners.
 fn count_share(
     context: &mut Context<ShmFabric>,
     input: &Input,

@@ -9,8 +9,8 @@ use am_core::{AmOptions, Context};
 /// Bytes of a packet reserved for its head and the user header.
 const HEAD_BYTES: usize = 128;
 
-/// Collects words for each task, and sends them as one message when the buffer is full. A message fits into one packet, so that the handler
-/// gets all words at once ([`items`]).
+/// Collects items for each task, and sends them as one message when the next item does not fit. Items that are left at the end must be
+/// sent by [`flush`](Self::flush). A message fits into one packet, so that the handler gets all its items at once ([`items`]).
 #[derive(Debug)]
 pub struct Aggregator {
     handler: HandlerId,

@@ -46,7 +46,8 @@ pub fn steady([x, y, z]: [f64; 3]) -> State {
     })
 }
 
-/// The initial state inside the cube, computed from the states on the faces. The products are those of the report.
+/// The initial state inside the cube, blended from the steady states on the faces. As in the report, the products are of numbers with the
+/// same index.
 #[must_use]
 pub fn blended([x, y, z]: [f64; 3]) -> State {
     let between = |low: State, high: State, at: f64| -> State {

@@ -187,7 +187,8 @@ fn sum_of_rows([a, b, c, d]: [&[f64]; 4], sum: &mut [f64]) {
     }
 }
 
-/// Restricts residuals to every second point: a weighted sum of the point and its neighbours.
+/// Restricts residuals to the smaller cube, which has every second point. Each of its points gets a weighted sum of the same point of the
+/// larger cube and that point's neighbours.
 fn restrict(larger: &Cube, smaller: &mut Cube) {
     let mut applied = Stencil::new(larger, RESTRICTION);
     // The number of points before the first one of this task, in both cubes.

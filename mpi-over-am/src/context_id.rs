@@ -31,7 +31,8 @@ pub(crate) enum Space {
 
 /// The context id of the world.
 pub(crate) const WORLD: u32 = 0;
-/// First count that is allocated. Lower counts belong to the world and to the task's own communicator.
+/// The count in the first context id that a task allocates. Count 0 of task 0 is the world's, and count 1 is that of the task's own
+/// communicator.
 const FIRST_COUNT: u32 = 2;
 
 /// The context ids that this task owns, and the context ids in use in this task.

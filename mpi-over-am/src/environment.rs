@@ -253,7 +253,7 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
     /// `Job::set_continue_on_failure`).
     ///
     /// # Errors
-    /// Those of any call.
+    /// A call inside another call; the deferred error of an earlier call.
     pub fn set_go_on(&self, go_on: bool) -> Result<()> {
         self.state()?.context.set_go_on(go_on);
         Ok(())

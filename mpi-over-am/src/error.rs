@@ -215,7 +215,7 @@ pub enum Error {
         size: u32,
     },
     /// A tag below 0 or above the largest one.
-    #[error("tag {tag} is out of range: tags are 0 to {max}; to receive any tag use Tag::Any")]
+    #[error("tag {tag} is out of range: tags are 0 to {max}; to receive any tag, use Tag::Any (MPI_ANY_TAG)")]
     TagOutOfRange {
         /// The tag that was named.
         tag: i32,

@@ -52,7 +52,7 @@ impl RequestId {
         self.0 as usize
     }
 
-    /// The number of the request in am-core.
+    /// The number that am-core gets for the request, and returns when the operation completes.
     #[inline(always)]
     pub(crate) fn number(self) -> u64 {
         u64::from(self.0)

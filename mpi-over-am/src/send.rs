@@ -137,9 +137,9 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Maximum bytes of [`try_send_line`](Self::try_send_line).
     pub const LINE_BYTES_MAX: usize = SHORT_BYTES_MAX;
 
-    /// Sends a short message in standard mode, if writing one completion entry is enough; returns whether the message was sent. If not,
-    /// nothing was sent, and the caller must call [`try_send`](Self::try_send). This function is inlined and, until the entry is written,
-    /// calls no other function.
+    /// Sends a short message in standard mode if a credit is available, and nothing but writing one completion entry has to be done.
+    /// Returns whether the message was sent. If not, nothing was sent, and the caller must call [`try_send`](Self::try_send). This function
+    /// is inlined and, until the entry is written, calls no other function.
     #[inline(always)]
     pub fn try_send_line(&self, bytes: &[u8], dest: u32, tag: i32) -> bool {
         let Some(route) = self.route_directly(dest, tag) else { return false };

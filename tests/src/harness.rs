@@ -230,7 +230,7 @@ impl Job {
         Outcome { tasks: vec![task], failure: None, line: String::new(), is_success, recorded: Vec::new() }
     }
 
-    /// This binary with the arguments that run this test alone, with its output uncaptured.
+    /// The command that runs this test alone, without capturing its output: this binary, or a shell that runs it after another command.
     fn command(&self) -> (OsString, Vec<OsString>) {
         let own: OsString = std::env::current_exe().expect("a test knows its binary").into();
         let path = path_of(self.test);

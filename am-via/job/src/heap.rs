@@ -3,7 +3,8 @@
 use crate::settings::HEAP_BYTES_MIN;
 use am_via_os::memory::PAGE_BYTES;
 
-/// Bytes of each heap to map. If the whole heaps of all tasks do not fit, half of the address space stays for the program itself.
+/// How many bytes of each heap to map. If the whole heaps of all tasks do not fit, the size is halved until at least half of the available
+/// address space stays for the program itself, but not below [`HEAP_BYTES_MIN`].
 pub(super) fn bytes_that_fit(whole: u64, num_tasks: u32, fits: impl Fn(u64) -> bool) -> u64 {
     let all = |each: u64| each.saturating_mul(u64::from(num_tasks));
     if fits(all(whole)) {

@@ -110,7 +110,7 @@ impl WaitFacts {
 pub(super) fn write(note: &WaitNote, quiet: Duration, facts: WaitFacts) {
     let mut addresses = [0; RETURN_ADDRESSES_MAX];
     let found = stack::return_addresses(&mut addresses);
-    // A time of 0 tells a concurrent reader that there is no note.
+    // A reader that sees a time of 0 finds no note. A concurrent reader may still see parts of two notes.
     note.written_ns.store(0, Ordering::Relaxed);
     for (shared, &address) in note.return_addresses.iter().zip(&addresses[..found]) {
         shared.store(address, Ordering::Relaxed);

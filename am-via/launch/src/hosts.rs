@@ -12,8 +12,10 @@ pub struct Host {
 /// An error in a list of hosts.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostsError {
-    /// A line or an element that names no host, or no number of tasks.
-    #[error("{text:?} names no host: write NAME, NAME:TASKS, or in a file NAME slots=TASKS")]
+    /// A line or an element without the name of a host, or with an invalid number of tasks.
+    #[error(
+        "{text:?} is not a valid host: write NAME, NAME:TASKS, or in a file NAME slots=TASKS, with TASKS at least 1"
+    )]
     NoHost {
         /// The text.
         text: String,

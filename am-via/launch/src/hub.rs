@@ -44,7 +44,7 @@ pub struct Hosts {
     pub launch_agent: String,
     /// Tasks of the job.
     pub tasks: u32,
-    /// The program: a path with a slash, or a name that is looked up in PATH, then here.
+    /// The program: a path with a slash, or a name that is looked up in PATH, then in the current directory.
     pub program: OsString,
     /// The program's arguments.
     pub args: Vec<OsString>,

@@ -121,8 +121,8 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// A job of one task that runs `program` (a path with a slash, or a name that is looked up in PATH, then here) with `args`. Its output
-    /// is forwarded, its input is empty, and it has no time limit.
+    /// A job of one task that runs `program` with `args`. `program` is a path with a slash, or a name that is looked up in PATH, then in
+    /// the current directory. The task's output is forwarded, its input is empty, and the job has no time limit.
     pub fn new<A: Into<OsString>>(program: impl Into<OsString>, args: impl IntoIterator<Item = A>) -> Self {
         Self {
             program: program.into(),

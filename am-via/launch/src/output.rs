@@ -302,7 +302,8 @@ impl LineBuffer {
         self.format.prefix(self.task)
     }
 
-    /// Adds a chunk, and writes the lines that are now complete to `out`.
+    /// Adds a chunk, and writes the lines that are now complete to `out`. An unfinished line longer than [`LINE_BYTES_MAX`] is
+    /// written, too.
     fn push(&mut self, chunk: &[u8], out: &mut Vec<u8>) {
         let Some(end) = chunk.iter().rposition(|&byte| byte == b'\n') else {
             self.begun.extend_from_slice(chunk);

@@ -1,10 +1,13 @@
-//! The contents of a task's shared mappings in a child made by `fork`: private copies, or nothing.
+//! The contents of a task's shared mappings in a child made by `fork`: a private copy, the contents of a file, or zeroes.
 //!
 //! A child that continues without `exec` has all mappings of its parent. If they stayed shared, the child's stores would appear as the
 //! task's. So handlers that the C library runs at a fork replace every mapping that was registered here ([`note`]) by private memory, in
-//! the child only. The private memory has the same addresses, because code that drops a mapping unmaps them. `MADV_DONTFORK` would leave
-//! gaps instead: the child's next mappings would land in them, and the child would crash without a message. `MADV_WIPEONFORK` is for
-//! private memory. Children made by `vfork`, `posix_spawn` or a bare `clone` do not run these handlers: they start a program at once.
+//! the child only. The private memory has the same addresses, because code that drops a mapping unmaps these addresses. `MADV_DONTFORK`
+//! would leave gaps instead: the child's next mappings would land in them, and the child would crash without a message. `MADV_WIPEONFORK`
+//! is for private memory.
+//!
+//! Only the C library's `fork` runs the handlers. Children made by `vfork` or `posix_spawn` do not need them, because they start a program
+//! at once. After a bare `clone` of the address space, the mappings stay shared.
 
 use std::cell::UnsafeCell;
 use std::fs::File;

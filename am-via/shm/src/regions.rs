@@ -508,7 +508,8 @@ impl PeerMemory {
         Ok((entry, state))
     }
 
-    /// The mapping of a region's file, if this task has one and uses plain copies.
+    /// The claimer's mapping of the file that holds a region: the peer's heap file or a shared file. `None` if the region is in private
+    /// memory, if the claimer has not mapped the file, or if it does not use plain copies.
     #[inline(always)]
     pub(crate) fn file_of<'a>(
         &'a self,

@@ -1,4 +1,4 @@
-//! C's types and numbers (include/mpi.h).
+//! The types of include/mpi.h, and the integer arrays that programs pass.
 
 use std::ffi::c_int;
 

@@ -29,7 +29,8 @@ impl Bucket {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BucketNumber(usize);
 
-/// One table. If its entries are in a [`Slab`], the lists run through one lane of the slab. Callers must always pass the same lane.
+/// A hash table of lists of entries. If the entries are in a [`Slab`], the lists use one lane of the slab, and callers must always pass
+/// that lane.
 #[derive(Clone, Debug)]
 pub(super) struct Index {
     /// The number of buckets is a power of two, or zero.

@@ -346,7 +346,7 @@ pub(super) fn alltoall(plan: &mut dyn Plan, hosts: &Hosts, own: &SendData, into:
     };
     let sent = Parts::Listed(regions(&out).iter().map(RecvData::as_send).collect());
     alltoall::alltoall(&mut stages.leaders(), Some(&sent), &Parts::Listed(regions(&incoming)))?;
-    // Each task has sent one block for each of this host's tasks.
+    // The blocks have arrived in the order of their senders, one from each sender for each task of this host. Each task gets a row.
     for (position, number) in (0..size).flat_map(|position| (0..tasks).map(move |number| (position, number)))
     {
         let from = at(&incoming, tasks * position + number, 1).as_send();

@@ -118,7 +118,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Step::fits(self.size(), len).then_some(len)
     }
 
-    /// Makes a board if the settings of rank 0 allow it, rank 0 has memory for it, and all tasks can use that memory.
+    /// Makes a board if all tasks are on one host, the settings of rank 0 allow it, rank 0 has memory for it, and all tasks can access that
+    /// memory. Otherwise the communicator never has a board.
     fn agree_about_board(&self) -> Result<()> {
         self.set_board(Board::Never);
         let mut words = [0; 1 + ADDRESS_WORDS];

@@ -170,7 +170,8 @@ impl Requests {
         self.get(id).is_some_and(|record| record.is_receive)
     }
 
-    /// Records that no call will wait for the operation; if it is complete, removes it.
+    /// Records that no call will wait for the request. The request is removed when its operation completes, or now if it is complete
+    /// already. Does nothing for a reserved request.
     pub(crate) fn detach(&mut self, id: RequestId) {
         if let Some(record) = self.get_mut(id).filter(|record| record.unusual & unusual::RESERVED == 0) {
             record.unusual |= unusual::DETACHED;

@@ -111,7 +111,7 @@ fn word_bytes(datatype: Predefined) -> Option<usize> {
     }
 }
 
-/// Whether compare and swap is defined for the elements.
+/// Whether compare and swap accepts the type: one that MPI allows, or a character.
 #[inline]
 fn can_compare(basic: Predefined) -> bool {
     matches!(basic.kind(), Kind::Signed | Kind::Unsigned | Kind::Logical | Kind::Bytes | Kind::Character)
@@ -185,7 +185,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// expected and the old value are one element of `target.datatype` each.
     ///
     /// # Errors
-    /// Those of [`accumulate_data`](Self::accumulate_data); a type that is not an integer, a truth value, a character or a byte.
+    /// Those of [`accumulate_data`](Self::accumulate_data); a type that is not an integer, a truth value, a character or a byte; a
+    /// count other than 1.
     pub fn compare_and_swap_data(
         &self,
         new: &SendData,

@@ -287,10 +287,10 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     }
 }
 
-/// Access to the words of a lock. While a step waits for the target, other threads have their turns.
+/// Access to the words of a lock. While an operation on the words waits for the target's answer, other threads have their turns.
 struct InTurns<'a, F: Fabric, L: LockPolicy> {
     window: &'a Window<F, L>,
-    /// Whether a step has waited for the target.
+    /// Whether an [`rmw`](Words::rmw) has had to wait for the target's answer.
     are_far: bool,
 }
 

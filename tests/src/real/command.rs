@@ -13,7 +13,7 @@ use super::Problem;
 pub enum End {
     /// The command ended with exit code 0.
     Well,
-    /// The command ended with another exit code, or by a signal: the exit code by the shell's convention.
+    /// The command ended with this exit code, or by a signal; the value is then 128 plus the signal's number.
     Badly(i32),
     /// The command exceeded its time limit and was killed.
     TooLong,

@@ -253,8 +253,8 @@ impl<'a> Arrived<'a> {
     #[inline(always)]
     #[must_use]
     pub unsafe fn to_raw(self) -> RawBytes {
-        // SAFETY: the bytes are mapped and readable during `'a` (constructors), after which the result is not used, and the result's user
-        // expects bytes that change (the caller's contract).
+        // SAFETY: the bytes are mapped and readable during `'a` (the constructors' contract), and the result is used only during `'a` (the
+        // caller's contract). Although `RawBytes::new` forbids it, the bytes may change: the caller only copies them, without a reference.
         unsafe { RawBytes::new(self.at, self.len) }
     }
 

@@ -338,7 +338,7 @@ pub(crate) fn pack<const N: usize>(parts: [&[u8]; N]) -> InlineBytes {
 pub(crate) struct Fields<'a>(pub &'a [u8]);
 
 impl<'a> Fields<'a> {
-    /// The next 4 bytes; `None` at the end.
+    /// The next 4 bytes as a number; `None` if fewer are left.
     #[inline(always)]
     pub(crate) fn u32(&mut self) -> Option<u32> {
         let (bytes, rest) = self.0.split_first_chunk::<4>()?;
@@ -346,7 +346,7 @@ impl<'a> Fields<'a> {
         Some(u32::from_le_bytes(*bytes))
     }
 
-    /// The next 8 bytes; `None` at the end.
+    /// The next 8 bytes as a number; `None` if fewer are left.
     #[inline(always)]
     pub(crate) fn u64(&mut self) -> Option<u64> {
         let (bytes, rest) = self.0.split_first_chunk::<8>()?;

@@ -103,7 +103,8 @@ impl HangReport {
         Self { verdict: of.to_string(), tasks, hosts, of }
     }
 
-    /// Inspects the tasks of a job of one host, with the names of the functions in which they wait.
+    /// Inspects the job's tasks, and finds the names of the functions in which they wait. Tasks on other hosts are
+    /// [`Elsewhere`](Activity::Elsewhere).
     pub(super) fn of(job: &JobOwner) -> Self {
         Self::new(look_at_all(job, 0..job.num_tasks(), Some(&mut Symbols::default())), Vec::new())
     }

@@ -114,7 +114,7 @@ fn what_cannot_be_started_is_told_with_the_host() {
     told(&["-n", "2", "--hosts", "a,b", "--launch-agent", "echo no", "true"], 1, "cannot be understood");
     told(&["-n", "1", "--hosts", "a", "--launch-agent", "/no/such", "true"], 2, "for host a");
     told(&["-n", "3", "--hosts", "a:1,b:1", "true"], 2, "the hosts take 2");
-    told(&["-n", "3", "--hosts", "a:x", "true"], 2, "names no host");
+    told(&["-n", "3", "--hosts", "a:x", "true"], 2, "is not a valid host");
 }
 
 /// The agents of the job whose first process is `amrun`: the children of its second process.

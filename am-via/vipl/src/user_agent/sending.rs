@@ -67,7 +67,7 @@ pub(crate) enum Step {
     HeldUp,
     /// The next step can follow.
     Again,
-    /// The head is done, with these errors.
+    /// The queue's head is done, with these errors or with [`SUCCESS`].
     Ended(Status),
 }
 

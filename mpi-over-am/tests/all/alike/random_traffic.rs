@@ -1,4 +1,4 @@
-//! Random traffic against an oracle: the content of a message tells its number among the messages of its sender.
+//! Random traffic, checked against a plan that all tasks compute: the content of a message depends on its number in its sender's plan.
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 

@@ -54,7 +54,7 @@ const VAIN_MAX: u32 = 64;
 const REPORTED_WITHIN: Duration = Duration::from_secs(15);
 
 /// The network end of a NIC. Clones share one state. The thread that uses the NIC takes the state's lock, also within a post, when a
-/// connection calls its outlet. While messages wait, the network thread takes the lock, too.
+/// connection calls its outlet. While messages wait to be sent, the network thread takes the lock, too.
 #[derive(Clone, Debug)]
 pub(super) struct Far(Arc<Mutex<State>>);
 

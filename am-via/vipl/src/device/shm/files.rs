@@ -389,7 +389,8 @@ impl Files {
             .ok_or(DeviceError::Damaged { task: to.task, what: "a ring outside its VI slot" })
     }
 
-    /// Opens VI `vi` of `me`, made by a peer; `None` if it belongs to another context of this task.
+    /// Opens the connection that a peer has made in VI slot `vi` of `me`, and returns it with the peer's address. `None` if the slot
+    /// belongs to another context of this task.
     pub(super) fn open_accepted(
         &self,
         peers: &mut Peers,

@@ -297,7 +297,6 @@ impl Reads {
         }
     }
 
-    /// Whether messages wait to be sent.
     pub(super) fn has_unsent(&self) -> bool {
         !self.outbox.is_empty()
     }

@@ -34,7 +34,7 @@ pub(super) struct Lending {
 }
 
 impl Lending {
-    /// Lends the whole memory of a registration to the peer `to`.
+    /// Lends the whole memory of a registration to the peer `to`. The network registers the memory when it is first lent.
     pub(super) fn lend(
         &mut self,
         endpoint: &mut Endpoint,
