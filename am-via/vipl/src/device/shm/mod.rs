@@ -12,6 +12,7 @@ mod connecting;
 mod far;
 mod files;
 mod heap;
+mod in_line;
 mod left;
 mod mapped;
 mod peers;
@@ -24,7 +25,7 @@ use std::time::{Duration, Instant};
 
 use crate::device::{
     AtomicOp, AtomicTransfer, Completion, Device, DeviceAttributes, DeviceError, Entry, HeapBlock, Link,
-    Mapping, MemAttributes, MemHandle, News, NodeAddress, Operation, Payload, Posted, RemoteMemory, Seen,
+    Mapping, MemAttributes, MemHandle, News, NodeAddress, Operation, Payload, Posted, RemoteMemory,
     SharedFileName, Storing, Transfer, ViNumber, Waker,
 };
 use am_via_job::{Carrier, Job, NOTED_AFTER, OpenContext, WaitFacts};
@@ -40,6 +41,7 @@ use am_via_shm::{Doorbell, MappedRegions, Quiet, Shared, SharedFiles, SleepBarri
 use far::Far;
 use files::Files;
 pub use heap::OwnHeap;
+use in_line::ShmLink;
 use peers::Peers;
 use pipes::Pipes;
 
@@ -60,8 +62,6 @@ pub struct ShmOptions {
 
 /// Number of consecutive polls without an event after which quiet rings leave the poll set.
 const PARK_AFTER_POLLS: u32 = 4096;
-/// Maximum number of looks at a ring in [`Link::look`], if each task has a core: about 2 us.
-const LOOKS_MAX: u32 = 512;
 /// Number of entries after which a poll moves on to the next ring.
 const ENTRIES_BEFORE_MOVING_ON: u32 = 16;
 /// How long peers wait before they report that a task has closed its contexts: a failure report, which names the cause, may follow.
@@ -128,63 +128,6 @@ struct Vi {
     slot: u32,
     peer: NodeAddress,
     consumed_when_last_counted: u32,
-}
-
-/// A connection, borrowed to receive in line, and what a wait for its next entry looks at.
-struct ShmLink<'a> {
-    connection: &'a mut Connection,
-    attention: &'a Attention,
-    files: &'a Files,
-    failure_epoch: &'a u32,
-    eager_polls: &'a u32,
-}
-
-impl Link for ShmLink<'_> {
-    #[inline(always)]
-    fn look(&self, waits: bool) -> Option<Seen<'_>> {
-        let (mut looks, mut expected) = (0, files::nothing());
-        loop {
-            if let Some(seen) = self.connection.look() {
-                return Some(seen);
-            }
-            // Attention, failures and network events are found by a poll only.
-            let is_over = !waits
-                || self.connection.has_outlet()
-                || looks >= (*self.eager_polls).min(LOOKS_MAX)
-                || self.attention.is_raised()
-                || self.files.failure_epoch() != *self.failure_epoch;
-            if is_over {
-                return None;
-            }
-            if looks == 0 {
-                expected = self.connection.expected_area();
-            }
-            expected.prefetch_to_read();
-            looks += 1;
-        }
-    }
-
-    #[inline(always)]
-    fn area(&self, len: u32) -> CheckedRange<'_> {
-        self.connection.prefetch_area(self.connection.consumed(), len)
-    }
-
-    #[inline(always)]
-    fn take(&mut self) {
-        self.connection.take();
-    }
-
-    #[inline(always)]
-    fn post_reserved(&mut self, entry: Entry) -> bool {
-        post_reserved(self.connection, entry)
-    }
-}
-
-/// Posts an entry for which a slot is reserved. Not inlined, and given only the connection, so that the link stays in registers.
-#[cold]
-#[inline(never)]
-fn post_reserved(connection: &mut Connection, entry: Entry) -> bool {
-    connection.post(entry, &Payload::default()) == Written::Done
 }
 
 /// The outcome of a post on a VI.

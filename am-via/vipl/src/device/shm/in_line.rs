@@ -1,0 +1,67 @@
+//! Receiving in line: a connection is borrowed, and its entries are taken without a poll.
+
+use crate::device::{Entry, Link, Payload, Seen};
+use am_via_shm::layout::Attention;
+use am_via_shm::{CheckedRange, Connection, Written};
+
+use super::files::{Files, nothing};
+
+/// Maximum number of looks at a ring in [`Link::look`], if each task has a core: about 2 us.
+const LOOKS_MAX: u32 = 512;
+
+/// A connection, borrowed to receive in line, and what a wait for its next entry looks at.
+pub(super) struct ShmLink<'a> {
+    pub(super) connection: &'a mut Connection,
+    pub(super) attention: &'a Attention,
+    pub(super) files: &'a Files,
+    pub(super) failure_epoch: &'a u32,
+    pub(super) eager_polls: &'a u32,
+}
+
+impl Link for ShmLink<'_> {
+    #[inline(always)]
+    fn look(&self, waits: bool) -> Option<Seen<'_>> {
+        let (mut looks, mut expected) = (0, nothing());
+        loop {
+            if let Some(seen) = self.connection.look() {
+                return Some(seen);
+            }
+            // Attention, failures and network events are found by a poll only.
+            let is_over = !waits
+                || self.connection.has_outlet()
+                || looks >= (*self.eager_polls).min(LOOKS_MAX)
+                || self.attention.is_raised()
+                || self.files.failure_epoch() != *self.failure_epoch;
+            if is_over {
+                return None;
+            }
+            if looks == 0 {
+                expected = self.connection.expected_area();
+            }
+            expected.prefetch_to_read();
+            looks += 1;
+        }
+    }
+
+    #[inline(always)]
+    fn area(&self, len: u32) -> CheckedRange<'_> {
+        self.connection.prefetch_area(self.connection.consumed(), len)
+    }
+
+    #[inline(always)]
+    fn take(&mut self) {
+        self.connection.take();
+    }
+
+    #[inline(always)]
+    fn post_reserved(&mut self, entry: Entry) -> bool {
+        post_reserved(self.connection, entry)
+    }
+}
+
+/// Posts an entry for which a slot is reserved. Not inlined, and given only the connection, so that the link stays in registers.
+#[cold]
+#[inline(never)]
+fn post_reserved(connection: &mut Connection, entry: Entry) -> bool {
+    connection.post(entry, &Payload::default()) == Written::Done
+}
