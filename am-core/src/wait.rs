@@ -177,8 +177,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     }
 
     /// Makes progress until `done` returns true, even if progress fails meanwhile: for an operation that uses memory about to be returned.
-    /// Errors are kept for the next probe or wait, and a panic of the program's code is resumed after the wait. In a forked copy of a task
-    /// the call returns at once, because the operation uses the task's memory.
+    /// Errors are kept for the next probe or wait. The first panic of the program's code is resumed after the wait, unless the thread is
+    /// already panicking. In a forked copy of a task the call returns at once: the operation uses the task's memory, not the copy's.
     pub fn wait_until_ended(&mut self, mut done: impl FnMut(&mut Self) -> bool) {
         self.wait_ended(|context| done(context).then_some(()));
     }

@@ -1,7 +1,7 @@
 //! The calls of am-core over shared memory, compiled with this crate.
 //!
-//! Unoptimised builds share a generic function between crates if a crate below has already compiled it for the same types. Without this
-//! module each test and each example would compile the engine again, which takes longer than its own code.
+//! In unoptimised builds, a crate uses a generic function that one of its dependencies has already compiled for the same types. Without
+//! this module each test and each example would compile the engine again, which takes longer than compiling the test or example itself.
 
 use am_core::Result;
 use am_core::prelude::*;

@@ -20,7 +20,7 @@ use am_examples::{Failure, arguments, kernel, random};
 use am_via::Task;
 use clap::Parser;
 
-/// A map over all tasks: insertions and searches by typed active messages.
+/// Inserts and looks up keys in a hash map that is distributed over all tasks, by typed active messages.
 #[derive(Parser)]
 #[command(name = PROGRAM)]
 struct Arguments {

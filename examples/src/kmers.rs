@@ -74,7 +74,7 @@ pub struct KmerTable {
     used: usize,
 }
 
-/// The value of a free slot: no word of [`K_MAX`] letters has all bits set.
+/// The key of a free slot. No word of up to [`K_MAX`] letters has all bits set.
 const FREE: u64 = u64::MAX;
 
 impl Default for KmerTable {

@@ -177,7 +177,7 @@ impl Claims {
         Some(slot)
     }
 
-    /// The position in the index of the word's slot, or of the free entry for it. `None` if a slot cannot be read.
+    /// The position of the word's entry in `index`, or of the free entry that the word would get. `None` if a slot cannot be read.
     fn probe(&self, word: &[u8]) -> Option<usize> {
         let mask = self.index.len() - 1;
         let high = usize::try_from(hash(word) >> 32).expect("32 bits fit into a usize");

@@ -141,7 +141,7 @@ static void check(int tasks) {
     MUST_BE(int, PAIRS + 36, size - 1);
 }
 
-/* All operations of a task on a window of another task. */
+/* The operations of a task on the window of rank 0. */
 static void use(void) {
     int value = 100 + rank, found = 0, one = 1;
     MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win);

@@ -122,7 +122,7 @@ pub enum Event {
     Completed {
         /// The operation.
         op: OpId,
-        /// The operation's result; for an rmw the old value.
+        /// The old value of an rmw, or the error. After a write or read, the number has no meaning.
         result: Result<u64, Box<Error>>,
     },
     /// A task has died. Reported once for each task.

@@ -138,8 +138,9 @@ fn lead(launcher: &mut dyn Launcher) -> io::Result<Invitation> {
     Invitation::parse(&made.job).map_err(io::Error::other)
 }
 
-/// The number of each task's host, from the first task that each task has found. If that first task has itself found another first task,
-/// the two do not see the same processes, and the task is a host of its own.
+/// The host of each task. Hosts are numbered in the order of their first tasks, so task 0 is on host 0. `firsts` has, for each task, the
+/// first task whose memory file that task can open. If task A names B, but B names another task than itself, then A and B do not see the
+/// same processes, and A gets a host of its own.
 fn hosts(firsts: &[u32]) -> Vec<u32> {
     let mut numbers = BTreeMap::new();
     let host_of = |(task, &first): (u32, &u32)| {

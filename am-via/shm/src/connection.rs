@@ -121,7 +121,7 @@ pub struct Connection {
     released: u32,
     /// `released`, as last stored for the peer.
     released_told: u32,
-    /// Number of bytes outside of its line that the last entry with such bytes had. A claim of the peer.
+    /// Length of the data in the area of the last entry that had any, as the peer claims. Used only to prefetch.
     last_len: Cell<u32>,
 }
 

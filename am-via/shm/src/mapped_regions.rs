@@ -132,7 +132,7 @@ impl MappedRegions {
     }
 
     /// Lends the part of `task`'s region that `claim` names, for accesses that need the rights `need`; `None` if the region is not mapped.
-    /// `hazard` is this task's own line.
+    /// `hazard` must be the own hazard line of the context that makes the access: the line tells the region's owner of the access.
     ///
     /// # Errors
     /// The region is not cached with these rights, or is no longer open; its protection tag differs; or the part does not lie inside the

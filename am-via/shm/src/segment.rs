@@ -21,8 +21,8 @@ pub struct Mapping {
 }
 
 /// Under loom, the objects that represent the bytes of a mapping. Loom's atomics cannot be in zeroed memory, so each structure of atomics
-/// is a separate object for its offset, made at its first use. A range has a [`Plain`], through which a model sees the accesses to the
-/// range. A model must use all of these objects before it starts its threads.
+/// is a separate object, found by offset and type, and made when it is first used. A range has a [`Plain`], through which a model sees the
+/// accesses to the range. A model must use all structures and ranges once before it starts its threads.
 #[cfg(loom)]
 mod model {
     use std::any::{Any, TypeId};

@@ -71,7 +71,7 @@ pub enum VipError {
         /// Number of users of the object.
         users: u32,
     },
-    /// A limit of the NIC is reached (`VIP_ERROR_RESOURCE`).
+    /// A limit of the NIC is reached, or no memory is left (`VIP_ERROR_RESOURCE`).
     #[error("no more {resource} (limit: {available}): {remedy}")]
     ErrorResource {
         /// The resource.

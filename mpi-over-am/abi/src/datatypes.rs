@@ -72,7 +72,7 @@ fn refused(what: String) -> Failure {
     Failure::new(ErrorClass::Argument, what)
 }
 
-/// A length or a size in an argument. Unlike a count of elements, its error class is `MPI_ERR_ARG`.
+/// A length or a size that the program passes. A negative one is `MPI_ERR_ARG`; a negative count of elements is `MPI_ERR_COUNT`.
 fn length_of(length: i64) -> Outcome<u64> {
     u64::try_from(length).map_err(|_| refused(format!("a length is {length}, below zero")))
 }

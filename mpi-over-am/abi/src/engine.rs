@@ -1,4 +1,5 @@
-//! The engine of mpi-over-am under the lock that each C call takes, if MPI was started for several threads ([`mpi_over_am::ByCall`]).
+//! The types of mpi-over-am with the lock policy of the C calls ([`mpi_over_am::ByCall`]): each call takes a lock if MPI was started with
+//! `MPI_THREAD_MULTIPLE` or has a progress thread.
 
 use mpi_over_am::{ByCall, JobFabric};
 

@@ -118,7 +118,8 @@ impl<T: Clone> Handles<T> {
     /// [`get`](Self::get) without a clone.
     ///
     /// # Safety
-    /// No object may be inserted or removed while the reference lives.
+    /// [`insert`](Self::insert), [`reserve`](Self::reserve), [`fill`](Self::fill) and [`remove`](Self::remove) must not be called while the
+    /// reference lives.
     #[inline]
     pub(crate) unsafe fn peek(&self, handle: usize) -> Option<&T> {
         // SAFETY: the table is not borrowed mutably: the functions that borrow it so end the borrow before they return, and the caller has

@@ -76,10 +76,11 @@ pub(crate) fn forget_handles() {
     controls().handles.clear();
 }
 
-/// Joins the job with the written values, sets whether calls take the lock, and starts the progress thread if one is wanted.
+/// Starts MPI: joins the job with the settings that the program has written, sets whether calls take the lock, and starts the progress
+/// thread if one is wanted.
 ///
 /// # Errors
-/// Those of [`Environment::init_for`]; the progress thread cannot be started.
+/// Those of [`Environment::init_for`]; the progress thread cannot be started: MPI runs without it then.
 pub(crate) fn start_mpi(level: c_int) -> mpi_over_am::Result<()> {
     let written = controls().written.clone();
     let mut has_progress_thread = false;

@@ -103,7 +103,8 @@ impl Datatype {
     }
 
     /// Blocks of elements of different types, at displacements in bytes (`MPI_Type_create_struct`). The extent is rounded up to
-    /// the alignment of the types, as a C compiler does.
+    /// the alignment of the types, as a C compiler does, unless one of the types has bounds that were set, as by
+    /// [`resized`](Self::resized).
     ///
     /// # Errors
     /// Those of [`indexed`](Self::indexed).

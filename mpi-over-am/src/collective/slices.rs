@@ -1,5 +1,6 @@
 //! Collectives of slices, prepared with their arguments: [`run`](Prepared::run) carries out the collective and waits,
-//! [`start`](Prepared::start) starts it without waiting, [`keep`](Prepared::keep) makes it persistent, for repeated starts.
+//! [`start`](Prepared::start) starts it without waiting. [`keep`](Prepared::keep) makes a collective that has no buffer, or owns its only
+//! buffer, persistent, for repeated starts.
 //!
 //! ```
 //! use mpi_over_am::{Environment, collective, op};
@@ -42,8 +43,8 @@ pub fn barrier() -> Prepared<Nothing, NoOperator, impl Make<Nothing>> {
     in_buffer(Nothing, NoOperator, |_, _, _| Ok(Collective::Barrier))
 }
 
-/// Prepares [`Communicator::broadcast`](crate::Communicator::broadcast), to be run, started or kept (`MPI_Bcast`, `MPI_Ibcast`,
-/// `MPI_Bcast_init`).
+/// Prepares [`Communicator::broadcast`](crate::Communicator::broadcast), to be run, started or, if `buffer` is a `Vec`, kept
+/// (`MPI_Bcast`, `MPI_Ibcast`, `MPI_Bcast_init`).
 pub fn broadcast<B: Buffer<Item: Equivalence>>(
     buffer: B,
     root: u32,
@@ -54,7 +55,7 @@ pub fn broadcast<B: Buffer<Item: Equivalence>>(
     })
 }
 
-/// Prepares [`Communicator::gather`](crate::Communicator::gather), to be run, started or kept (`MPI_Gather`, `MPI_Igather`).
+/// Prepares [`Communicator::gather`](crate::Communicator::gather), to be run or started (`MPI_Gather`, `MPI_Igather`).
 pub fn gather<'a, T: Equivalence>(
     send: &'a [T],
     recv: &'a mut [T],
@@ -75,7 +76,7 @@ pub fn gather<'a, T: Equivalence>(
     })
 }
 
-/// Prepares [`Communicator::gatherv`](crate::Communicator::gatherv), to be run, started or kept (`MPI_Gatherv`, `MPI_Igatherv`).
+/// Prepares [`Communicator::gatherv`](crate::Communicator::gatherv), to be run or started (`MPI_Gatherv`, `MPI_Igatherv`).
 pub fn gatherv<'a, T: Equivalence>(
     send: &'a [T],
     (recv, placement): (&'a mut [T], Placement<'a>),
@@ -91,7 +92,7 @@ pub fn gatherv<'a, T: Equivalence>(
     })
 }
 
-/// Prepares [`Communicator::scatter`](crate::Communicator::scatter), to be run, started or kept (`MPI_Scatter`, `MPI_Iscatter`).
+/// Prepares [`Communicator::scatter`](crate::Communicator::scatter), to be run or started (`MPI_Scatter`, `MPI_Iscatter`).
 pub fn scatter<'a, T: Equivalence>(
     send: &'a [T],
     recv: &'a mut [T],
@@ -106,7 +107,7 @@ pub fn scatter<'a, T: Equivalence>(
     })
 }
 
-/// Prepares [`Communicator::scatterv`](crate::Communicator::scatterv), to be run, started or kept (`MPI_Scatterv`, `MPI_Iscatterv`).
+/// Prepares [`Communicator::scatterv`](crate::Communicator::scatterv), to be run or started (`MPI_Scatterv`, `MPI_Iscatterv`).
 pub fn scatterv<'a, T: Equivalence>(
     (send, placement): (&'a [T], Placement<'a>),
     recv: &'a mut [T],
@@ -122,7 +123,7 @@ pub fn scatterv<'a, T: Equivalence>(
     })
 }
 
-/// Prepares [`Communicator::allgather`](crate::Communicator::allgather), to be run, started or kept (`MPI_Allgather`, `MPI_Iallgather`).
+/// Prepares [`Communicator::allgather`](crate::Communicator::allgather), to be run or started (`MPI_Allgather`, `MPI_Iallgather`).
 pub fn allgather<'a, T: Equivalence>(
     send: &'a [T],
     recv: &'a mut [T],
@@ -134,8 +135,8 @@ pub fn allgather<'a, T: Equivalence>(
     })
 }
 
-/// Prepares [`Communicator::allgather_in_place`](crate::Communicator::allgather_in_place), to be run, started or kept (`MPI_Allgather` with
-/// `MPI_IN_PLACE`).
+/// Prepares [`Communicator::allgather_in_place`](crate::Communicator::allgather_in_place), to be run, started or, if `buffer` is a `Vec`,
+/// kept (`MPI_Allgather` with `MPI_IN_PLACE`).
 pub fn allgather_in_place<B: Buffer<Item: Equivalence>>(buffer: B) -> Prepared<B, NoOperator, impl Make<B>> {
     in_buffer(buffer, NoOperator, move |buffer: &mut B, position, _| {
         let buffer = buffer.as_mut_slice();
@@ -143,8 +144,7 @@ pub fn allgather_in_place<B: Buffer<Item: Equivalence>>(buffer: B) -> Prepared<B
     })
 }
 
-/// Prepares [`Communicator::allgatherv`](crate::Communicator::allgatherv), to be run, started or kept (`MPI_Allgatherv`,
-/// `MPI_Iallgatherv`).
+/// Prepares [`Communicator::allgatherv`](crate::Communicator::allgatherv), to be run or started (`MPI_Allgatherv`, `MPI_Iallgatherv`).
 pub fn allgatherv<'a, T: Equivalence>(
     send: &'a [T],
     (recv, placement): (&'a mut [T], Placement<'a>),
@@ -155,7 +155,7 @@ pub fn allgatherv<'a, T: Equivalence>(
     })
 }
 
-/// Prepares [`Communicator::alltoall`](crate::Communicator::alltoall), to be run, started or kept (`MPI_Alltoall`, `MPI_Ialltoall`).
+/// Prepares [`Communicator::alltoall`](crate::Communicator::alltoall), to be run or started (`MPI_Alltoall`, `MPI_Ialltoall`).
 pub fn alltoall<'a, T: Equivalence>(
     send: &'a [T],
     recv: &'a mut [T],
@@ -170,8 +170,8 @@ pub fn alltoall<'a, T: Equivalence>(
     })
 }
 
-/// Prepares [`Communicator::alltoall_in_place`](crate::Communicator::alltoall_in_place), to be run, started or kept (`MPI_Alltoall` with
-/// `MPI_IN_PLACE`).
+/// Prepares [`Communicator::alltoall_in_place`](crate::Communicator::alltoall_in_place), to be run, started or, if `buffer` is a `Vec`,
+/// kept (`MPI_Alltoall` with `MPI_IN_PLACE`).
 pub fn alltoall_in_place<B: Buffer<Item: Equivalence>>(buffer: B) -> Prepared<B, NoOperator, impl Make<B>> {
     in_buffer(buffer, NoOperator, move |buffer: &mut B, position, _| {
         let buffer = buffer.as_mut_slice();
@@ -179,7 +179,7 @@ pub fn alltoall_in_place<B: Buffer<Item: Equivalence>>(buffer: B) -> Prepared<B,
     })
 }
 
-/// Prepares [`Communicator::alltoallv`](crate::Communicator::alltoallv), to be run, started or kept (`MPI_Alltoallv`, `MPI_Ialltoallv`).
+/// Prepares [`Communicator::alltoallv`](crate::Communicator::alltoallv), to be run or started (`MPI_Alltoallv`, `MPI_Ialltoallv`).
 pub fn alltoallv<'a, T: Equivalence>(
     (send, from): (&'a [T], Placement<'a>),
     (recv, to): (&'a mut [T], Placement<'a>),
@@ -193,7 +193,7 @@ pub fn alltoallv<'a, T: Equivalence>(
     })
 }
 
-/// Prepares [`Communicator::alltoallw`](crate::Communicator::alltoallw), to be run, started or kept (`MPI_Alltoallw`, `MPI_Ialltoallw`).
+/// Prepares [`Communicator::alltoallw`](crate::Communicator::alltoallw), to be run or started (`MPI_Alltoallw`, `MPI_Ialltoallw`).
 pub fn alltoallw<'a, T: NoUninit, U: AnyBitPattern>(
     (send, from): (&'a [T], &'a [LayoutPart<'a>]),
     (recv, to): (&'a mut [U], &'a [LayoutPart<'a>]),
@@ -206,7 +206,7 @@ pub fn alltoallw<'a, T: NoUninit, U: AnyBitPattern>(
     })
 }
 
-/// Prepares [`Communicator::reduce`](crate::Communicator::reduce), to be run, started or kept (`MPI_Reduce`, `MPI_Ireduce`).
+/// Prepares [`Communicator::reduce`](crate::Communicator::reduce), to be run or started (`MPI_Reduce`, `MPI_Ireduce`).
 pub fn reduce<'a, T: Datum, O: Operation<T>>(
     send: &'a [T],
     recv: &'a mut [T],
@@ -219,8 +219,8 @@ pub fn reduce<'a, T: Datum, O: Operation<T>>(
     })
 }
 
-/// Prepares [`Communicator::reduce_in_place`](crate::Communicator::reduce_in_place), to be run, started or kept (`MPI_Reduce` with
-/// `MPI_IN_PLACE` at the root).
+/// Prepares [`Communicator::reduce_in_place`](crate::Communicator::reduce_in_place), to be run, started or, if `buffer` is a `Vec`, kept
+/// (`MPI_Reduce` with `MPI_IN_PLACE` at the root).
 pub fn reduce_in_place<B: Buffer<Item: Datum>, O: Operation<B::Item>>(
     buffer: B,
     op: O,
@@ -236,7 +236,7 @@ pub fn reduce_in_place<B: Buffer<Item: Datum>, O: Operation<B::Item>>(
     })
 }
 
-/// Prepares [`Communicator::allreduce`](crate::Communicator::allreduce), to be run, started or kept (`MPI_Allreduce`, `MPI_Iallreduce`).
+/// Prepares [`Communicator::allreduce`](crate::Communicator::allreduce), to be run or started (`MPI_Allreduce`, `MPI_Iallreduce`).
 pub fn allreduce<'a, T: Datum, O: Operation<T>>(
     send: &'a [T],
     recv: &'a mut [T],
@@ -251,8 +251,8 @@ pub fn allreduce<'a, T: Datum, O: Operation<T>>(
     })
 }
 
-/// Prepares [`Communicator::allreduce_in_place`](crate::Communicator::allreduce_in_place), to be run, started or kept (`MPI_Allreduce` with
-/// `MPI_IN_PLACE`).
+/// Prepares [`Communicator::allreduce_in_place`](crate::Communicator::allreduce_in_place), to be run, started or, if `buffer` is a `Vec`,
+/// kept (`MPI_Allreduce` with `MPI_IN_PLACE`).
 pub fn allreduce_in_place<B: Buffer<Item: Datum>, O: Operation<B::Item>>(
     buffer: B,
     op: O,
@@ -263,7 +263,7 @@ pub fn allreduce_in_place<B: Buffer<Item: Datum>, O: Operation<B::Item>>(
     })
 }
 
-/// Prepares [`Communicator::reduce_scatter_block`](crate::Communicator::reduce_scatter_block), to be run, started or kept
+/// Prepares [`Communicator::reduce_scatter_block`](crate::Communicator::reduce_scatter_block), to be run or started
 /// (`MPI_Reduce_scatter_block`, `MPI_Ireduce_scatter_block`).
 pub fn reduce_scatter_block<'a, T: Datum, O: Operation<T>>(
     send: &'a [T],
@@ -281,7 +281,7 @@ pub fn reduce_scatter_block<'a, T: Datum, O: Operation<T>>(
     })
 }
 
-/// Prepares [`Communicator::reduce_scatter`](crate::Communicator::reduce_scatter), to be run, started or kept (`MPI_Reduce_scatter`,
+/// Prepares [`Communicator::reduce_scatter`](crate::Communicator::reduce_scatter), to be run or started (`MPI_Reduce_scatter`,
 /// `MPI_Ireduce_scatter`).
 pub fn reduce_scatter<'a, T: Datum, O: Operation<T>>(
     send: &'a [T],
@@ -306,7 +306,7 @@ pub fn reduce_scatter<'a, T: Datum, O: Operation<T>>(
     })
 }
 
-/// Prepares [`Communicator::scan`](crate::Communicator::scan), to be run, started or kept (`MPI_Scan`, `MPI_Iscan`).
+/// Prepares [`Communicator::scan`](crate::Communicator::scan), to be run or started (`MPI_Scan`, `MPI_Iscan`).
 pub fn scan<'a, T: Datum, O: Operation<T>>(
     send: &'a [T],
     recv: &'a mut [T],
@@ -317,8 +317,8 @@ pub fn scan<'a, T: Datum, O: Operation<T>>(
     })
 }
 
-/// Prepares [`Communicator::scan_in_place`](crate::Communicator::scan_in_place), to be run, started or kept (`MPI_Scan` with
-/// `MPI_IN_PLACE`).
+/// Prepares [`Communicator::scan_in_place`](crate::Communicator::scan_in_place), to be run, started or, if `buffer` is a `Vec`, kept
+/// (`MPI_Scan` with `MPI_IN_PLACE`).
 pub fn scan_in_place<B: Buffer<Item: Datum>, O: Operation<B::Item>>(
     buffer: B,
     op: O,
@@ -329,7 +329,7 @@ pub fn scan_in_place<B: Buffer<Item: Datum>, O: Operation<B::Item>>(
     })
 }
 
-/// Prepares [`Communicator::exscan`](crate::Communicator::exscan), to be run, started or kept (`MPI_Exscan`, `MPI_Iexscan`).
+/// Prepares [`Communicator::exscan`](crate::Communicator::exscan), to be run or started (`MPI_Exscan`, `MPI_Iexscan`).
 pub fn exscan<'a, T: Datum, O: Operation<T>>(
     send: &'a [T],
     recv: &'a mut [T],
@@ -344,7 +344,7 @@ pub fn exscan<'a, T: Datum, O: Operation<T>>(
     })
 }
 
-/// Prepares [`Communicator::neighbor_allgather`](crate::Communicator::neighbor_allgather), to be run, started or kept
+/// Prepares [`Communicator::neighbor_allgather`](crate::Communicator::neighbor_allgather), to be run or started
 /// (`MPI_Neighbor_allgather`, `MPI_Ineighbor_allgather`).
 pub fn neighbor_allgather<'a, T: Equivalence>(
     send: &'a [T],
@@ -362,7 +362,7 @@ pub fn neighbor_allgather<'a, T: Equivalence>(
     })
 }
 
-/// Prepares [`Communicator::neighbor_allgatherv`](crate::Communicator::neighbor_allgatherv), to be run, started or kept
+/// Prepares [`Communicator::neighbor_allgatherv`](crate::Communicator::neighbor_allgatherv), to be run or started
 /// (`MPI_Neighbor_allgatherv`, `MPI_Ineighbor_allgatherv`).
 pub fn neighbor_allgatherv<'a, T: Equivalence>(
     send: &'a [T],
@@ -379,8 +379,8 @@ pub fn neighbor_allgatherv<'a, T: Equivalence>(
     })
 }
 
-/// Prepares [`Communicator::neighbor_alltoall`](crate::Communicator::neighbor_alltoall), to be run, started or kept
-/// (`MPI_Neighbor_alltoall`, `MPI_Ineighbor_alltoall`).
+/// Prepares [`Communicator::neighbor_alltoall`](crate::Communicator::neighbor_alltoall), to be run or started (`MPI_Neighbor_alltoall`,
+/// `MPI_Ineighbor_alltoall`).
 pub fn neighbor_alltoall<'a, T: Equivalence>(
     send: &'a [T],
     recv: &'a mut [T],
@@ -397,7 +397,7 @@ pub fn neighbor_alltoall<'a, T: Equivalence>(
     })
 }
 
-/// Prepares [`Communicator::neighbor_alltoallv`](crate::Communicator::neighbor_alltoallv), to be run, started or kept
+/// Prepares [`Communicator::neighbor_alltoallv`](crate::Communicator::neighbor_alltoallv), to be run or started
 /// (`MPI_Neighbor_alltoallv`, `MPI_Ineighbor_alltoallv`).
 pub fn neighbor_alltoallv<'a, T: Equivalence>(
     (send, from): (&'a [T], Placement<'a>),
@@ -411,7 +411,7 @@ pub fn neighbor_alltoallv<'a, T: Equivalence>(
     })
 }
 
-/// Prepares [`Communicator::neighbor_alltoallw`](crate::Communicator::neighbor_alltoallw), to be run, started or kept
+/// Prepares [`Communicator::neighbor_alltoallw`](crate::Communicator::neighbor_alltoallw), to be run or started
 /// (`MPI_Neighbor_alltoallw`, `MPI_Ineighbor_alltoallw`).
 pub fn neighbor_alltoallw<'a, T: NoUninit, U: AnyBitPattern>(
     (send, from): (&'a [T], &'a [LayoutPart<'a>]),

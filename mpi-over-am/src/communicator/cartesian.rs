@@ -15,7 +15,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// size 0. Collective.
     ///
     /// # Errors
-    /// A grid of more tasks than the communicator has; an inter-communicator; those of [`Cartesian::new`].
+    /// A grid of more tasks than the communicator has; different numbers of periods and sizes; an inter-communicator; all context ids are
+    /// in use; an error while making progress.
     pub fn create_cartesian(&self, dimensions: &[u32], periods: &[bool]) -> Result<Option<Self>> {
         self.start_cartesian(dimensions, periods)?.map_or(Ok(None), PendingCommunicator::wait_for_part)
     }

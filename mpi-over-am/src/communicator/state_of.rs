@@ -83,8 +83,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.common.properties.name()
     }
 
-    /// Sets the communicator's name, for people to read (`MPI_Comm_set_name`). A name is cut after
-    /// [`NAME_BYTES_MAX`](crate::NAME_BYTES_MAX) bytes.
+    /// Sets the communicator's name, for people to read (`MPI_Comm_set_name`). Only the characters that fit into
+    /// [`NAME_BYTES_MAX`](crate::NAME_BYTES_MAX) bytes are kept.
     pub fn set_name(&self, name: &str) {
         self.common.properties.set_name(name);
     }

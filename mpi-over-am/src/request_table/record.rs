@@ -76,7 +76,7 @@ impl PostedSlot for Record {
 #[derive(Debug, Default)]
 pub(super) struct Cold {
     pub(super) failure: Option<Error>,
-    /// The destination of the message, until the receive is matched.
+    /// The destination of a receive that scatters its message ([`ReceiveBuffer::Layout`]), until the receive is matched.
     pub(super) layout: Option<Box<Scatter>>,
     /// Capacity of the layout in bytes. It is needed because a sink accepts any number of bytes.
     pub(super) capacity: u64,

@@ -467,8 +467,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.properties.name()
     }
 
-    /// Sets the window's name, for people to read (`MPI_Win_set_name`). A name longer than [`NAME_BYTES_MAX`](crate::NAME_BYTES_MAX) bytes
-    /// is cut.
+    /// Sets the window's name, for people to read (`MPI_Win_set_name`). Only the characters that fit into
+    /// [`NAME_BYTES_MAX`](crate::NAME_BYTES_MAX) bytes are kept.
     pub fn set_name(&self, name: &str) {
         self.properties.set_name(name);
     }

@@ -1,4 +1,4 @@
-//! Only the engine can get granted memory from a fabric as a range.
+//! A program cannot get granted memory from a fabric: it cannot make the argument of type `ForEngine`.
 #![forbid(unsafe_code)]
 use am_core::buffer::{Access, Exposed, ForEngine};
 use am_core::fabric::Fabric;

@@ -93,7 +93,7 @@ impl Python {
 /// environment use the headers of this environment first.
 ///
 /// # Errors
-/// There is no python3 with the module venv, or the Python package index cannot be reached.
+/// Those of [`Python::open`] and [`Python::install`].
 pub fn mpich(workshop: &Workshop) -> Result<Python, Problem> {
     let mpich = Python::open(workshop, "mpich")?;
     mpich.install(workshop, &["mpich==5.0.2"])?;

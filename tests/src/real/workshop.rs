@@ -42,8 +42,8 @@ impl Workshop {
         Ok(Self { tools, fetched, built })
     }
 
-    /// A folder of that name for fetched files, in the user's cache, so that they are fetched once. Without a home folder, it is beside the
-    /// builds.
+    /// A folder of that name for fetched files, in the user's cache, so that they are fetched once. If neither `XDG_CACHE_HOME` nor `HOME`
+    /// is set, the folder is beside the builds.
     ///
     /// # Errors
     /// The folder cannot be made.

@@ -27,7 +27,7 @@ pub struct Outgoing<'a> {
     pub handler: HandlerId,
     /// The user header.
     pub uhdr: &'a [u8],
-    /// The target's counter, as on the wire; 0: none.
+    /// The counter of the target that the message bumps there, as on the wire; 0: none.
     pub target_counter: u32,
     /// The counter of this task that the target's answer bumps, as on the wire; 0: none.
     pub completion_counter: u32,

@@ -118,9 +118,9 @@ impl<D: Device> UserAgent<D> {
         let Some(number) = self.nic.device.connect(self.next_channel, peer)? else { return Ok(None) };
         if self.spent.contains(&number) {
             return Err(VipError::ErrorResource {
-                resource: "connections of the device between two NICs",
+                resource: "connections to this peer's NIC",
                 available: 1,
-                remedy: "the peer's NIC was closed, or broke the protocol: open another context of that task",
+                remedy: "open another context of its task, because the NIC was closed, or broke the protocol",
             });
         }
         self.open_channel(number, peer);

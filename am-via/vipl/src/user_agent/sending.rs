@@ -38,7 +38,7 @@ pub(crate) enum Phase {
     Moving,
     /// The device is moving `len` bytes.
     Transferring { id: u64, len: u32, end: Option<Result<(), ClaimFault>> },
-    /// The device cannot access the memory: the peer stores the pieces.
+    /// The device cannot access the peer's memory. Pieces have to be sent, and the peer stores them.
     Staging,
     /// All pieces are sent: waits for the peer's acknowledgement.
     Staged,

@@ -198,8 +198,8 @@ predefined! { i64:
 }
 predefined! { c_int: mpi_null_copy_fn_ mpi_dup_fn_ mpi_null_delete_fn_ }
 
-/// The attribute values that Fortran programs have set. C gets the address at which a value is stored, which never changes (MPI 5.0 section
-/// 19.3.7). A value is stored once and never freed: an attribute may be copied anywhere, and programs use few different values.
+/// The attribute values that Fortran programs have set. C gets the address of a copy of the value (MPI 5.0 section 19.3.7). Equal values
+/// share one copy, which is never freed, because the program may keep its address anywhere. Programs use few different values.
 struct Values {
     places: BTreeMap<i64, usize>,
     values: BTreeMap<usize, i64>,
