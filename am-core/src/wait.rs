@@ -231,8 +231,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     }
 
     /// Waits until an operation has ended; returns its result and the memory it kept. The call returns or unwinds only then, even if
-    /// progress fails, because the operation may be using borrowed memory. In a forked copy of a task the call returns at once, because the
-    /// operation uses the task's memory.
+    /// progress fails, because the operation may be using borrowed memory. In a forked copy of a task the call returns `CopiedProcess` at
+    /// once: the operation uses the task's memory, not the copy's.
     pub(crate) fn wait_op(&mut self, op: u32) -> (Result<u64>, Option<JobBuffer>) {
         match self.wait_ended(|context| context.engine.ops.take_ended(op)) {
             Some(ended) => (ended.result.map_err(|error| *error), ended.kept),

@@ -54,7 +54,7 @@ impl<L: LockPolicy> Properties<L> {
         self.name.get()
     }
 
-    /// Sets the name, cut at [`NAME_BYTES_MAX`] bytes.
+    /// Sets the name. Only the characters that fit into [`NAME_BYTES_MAX`] bytes are kept.
     pub fn set_name(&self, name: &str) {
         let ends = name.char_indices().map(|(at, character)| at + character.len_utf8());
         let len = ends.take_while(|&end| end <= NAME_BYTES_MAX).last().unwrap_or(0);

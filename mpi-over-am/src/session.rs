@@ -81,7 +81,7 @@ impl<F: Fabric, L: LockPolicy> Session<F, L> {
     /// this task is not in the group.
     ///
     /// # Errors
-    /// The death of a task.
+    /// All context ids are in use; the death of a task.
     pub fn create_from_group(
         &self,
         group: &Group,
@@ -97,7 +97,7 @@ impl<F: Fabric, L: LockPolicy> Session<F, L> {
     /// `tag`.
     ///
     /// # Errors
-    /// Groups that overlap; an empty remote group; this task is not in the local group; the death of a task.
+    /// Groups that overlap; an empty remote group; this task is not in the local group; all context ids are in use; the death of a task.
     pub fn inter_from_groups(
         &self,
         local: &Group,

@@ -188,7 +188,7 @@ impl Process {
     }
 }
 
-/// The first task whose memory file a task can open, as the task has published.
+/// The first task whose memory file `task` can open (`task` itself if it can open none of an earlier task), as `task` has published.
 fn first_of(launcher: &mut dyn Launcher, task: u32) -> io::Result<u32> {
     let told = launcher.get(task, FIRST)?;
     told.parse().map_err(|_| is_not(task, &told, "a task"))

@@ -327,9 +327,9 @@ impl Connection {
         area
     }
 
-    /// Where the next entry's bytes outside of its line will be, if there are as many as in the last entry that had any. A reader that
-    /// waits prefetches them at each look: otherwise it would wait twice, first for the line and then for the bytes. Empty if that entry
-    /// had more than `WAIT_AHEAD_BYTES_MAX`.
+    /// The area bytes of the next entry, if it has as many as the last entry that had any. A reader that waits prefetches these bytes at
+    /// each look: otherwise it would wait twice, first for the line and then for the bytes. Empty if the last entry had more than
+    /// `WAIT_AHEAD_BYTES_MAX`.
     #[inline(always)]
     #[must_use]
     pub fn expected_area(&self) -> CheckedRange<'_> {

@@ -76,7 +76,7 @@ pub enum VipError {
     ErrorResource {
         /// The resource.
         resource: &'static str,
-        /// The limit.
+        /// The limit; 0 for memory.
         available: u64,
         /// What the user can do.
         remedy: &'static str,

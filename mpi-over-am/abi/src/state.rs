@@ -141,23 +141,23 @@ impl Mpi {
     /// made.
     ///
     /// # Safety
-    /// No communicator may be made or freed while the reference lives.
+    /// No communicator may be made or freed, and no handle of one reserved, while the reference lives.
     #[inline(always)]
     pub(crate) unsafe fn communicator_for_a_moment(&self, handle: MPI_Comm) -> Option<&Communicator> {
         if handle == MPI_COMM_WORLD {
             return Some(&self.world.communicator);
         }
-        // SAFETY: the caller promises that no communicator is made or freed while the reference lives.
+        // SAFETY: the caller promises that no communicator is made or freed, and no handle of one reserved, while the reference lives.
         unsafe { self.communicators.peek(handle.0) }.map(|object| &object.communicator)
     }
 
     /// The window of a handle, borrowed for a moment.
     ///
     /// # Safety
-    /// No window may be made or freed while the reference lives.
+    /// No window may be made or freed, and no handle of one reserved, while the reference lives.
     #[inline(always)]
     pub(crate) unsafe fn window_for_a_moment(&self, handle: MPI_Win) -> Option<&Window> {
-        // SAFETY: the caller promises that no window is made or freed while the reference lives.
+        // SAFETY: the caller promises that no window is made or freed, and no handle of one reserved, while the reference lives.
         unsafe { self.windows.peek(handle.0) }.map(|object| &object.window)
     }
 

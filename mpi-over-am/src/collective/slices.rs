@@ -1,6 +1,7 @@
-//! Collectives of slices, prepared with their arguments: [`run`](Prepared::run) carries out the collective and waits,
-//! [`start`](Prepared::start) starts it without waiting. [`keep`](Prepared::keep) makes a collective that has no buffer, or owns its only
-//! buffer, persistent, for repeated starts.
+//! Collectives, prepared with their arguments. A collective that borrows its buffers can be carried out by [`run`](Prepared::run), which
+//! waits, or started in a scope by [`start`](Prepared::start). A collective that owns its buffer, a vector, can be started without a scope
+//! by [`start_owned`](Prepared::start_owned), or made persistent, for repeated starts, by [`keep`](Prepared::keep). A barrier can be all of
+//! these.
 //!
 //! ```
 //! use mpi_over_am::{Environment, collective, op};
@@ -43,7 +44,7 @@ pub fn barrier() -> Prepared<Nothing, NoOperator, impl Make<Nothing>> {
     in_buffer(Nothing, NoOperator, |_, _, _| Ok(Collective::Barrier))
 }
 
-/// Prepares [`Communicator::broadcast`](crate::Communicator::broadcast), to be run, started or, if `buffer` is a `Vec`, kept
+/// Prepares [`Communicator::broadcast`](crate::Communicator::broadcast), to be run or started, or, if `buffer` is a `Vec`, started or kept
 /// (`MPI_Bcast`, `MPI_Ibcast`, `MPI_Bcast_init`).
 pub fn broadcast<B: Buffer<Item: Equivalence>>(
     buffer: B,
@@ -135,8 +136,8 @@ pub fn allgather<'a, T: Equivalence>(
     })
 }
 
-/// Prepares [`Communicator::allgather_in_place`](crate::Communicator::allgather_in_place), to be run, started or, if `buffer` is a `Vec`,
-/// kept (`MPI_Allgather` with `MPI_IN_PLACE`).
+/// Prepares [`Communicator::allgather_in_place`](crate::Communicator::allgather_in_place), to be run or started, or, if `buffer` is a
+/// `Vec`, started or kept (`MPI_Allgather` with `MPI_IN_PLACE`).
 pub fn allgather_in_place<B: Buffer<Item: Equivalence>>(buffer: B) -> Prepared<B, NoOperator, impl Make<B>> {
     in_buffer(buffer, NoOperator, move |buffer: &mut B, position, _| {
         let buffer = buffer.as_mut_slice();
@@ -170,8 +171,8 @@ pub fn alltoall<'a, T: Equivalence>(
     })
 }
 
-/// Prepares [`Communicator::alltoall_in_place`](crate::Communicator::alltoall_in_place), to be run, started or, if `buffer` is a `Vec`,
-/// kept (`MPI_Alltoall` with `MPI_IN_PLACE`).
+/// Prepares [`Communicator::alltoall_in_place`](crate::Communicator::alltoall_in_place), to be run or started, or, if `buffer` is a `Vec`,
+/// started or kept (`MPI_Alltoall` with `MPI_IN_PLACE`).
 pub fn alltoall_in_place<B: Buffer<Item: Equivalence>>(buffer: B) -> Prepared<B, NoOperator, impl Make<B>> {
     in_buffer(buffer, NoOperator, move |buffer: &mut B, position, _| {
         let buffer = buffer.as_mut_slice();
@@ -219,8 +220,8 @@ pub fn reduce<'a, T: Datum, O: Operation<T>>(
     })
 }
 
-/// Prepares [`Communicator::reduce_in_place`](crate::Communicator::reduce_in_place), to be run, started or, if `buffer` is a `Vec`, kept
-/// (`MPI_Reduce` with `MPI_IN_PLACE` at the root).
+/// Prepares [`Communicator::reduce_in_place`](crate::Communicator::reduce_in_place), to be run or started, or, if `buffer` is a `Vec`,
+/// started or kept (`MPI_Reduce` with `MPI_IN_PLACE` at the root).
 pub fn reduce_in_place<B: Buffer<Item: Datum>, O: Operation<B::Item>>(
     buffer: B,
     op: O,
@@ -251,8 +252,8 @@ pub fn allreduce<'a, T: Datum, O: Operation<T>>(
     })
 }
 
-/// Prepares [`Communicator::allreduce_in_place`](crate::Communicator::allreduce_in_place), to be run, started or, if `buffer` is a `Vec`,
-/// kept (`MPI_Allreduce` with `MPI_IN_PLACE`).
+/// Prepares [`Communicator::allreduce_in_place`](crate::Communicator::allreduce_in_place), to be run or started, or, if `buffer` is a
+/// `Vec`, started or kept (`MPI_Allreduce` with `MPI_IN_PLACE`).
 pub fn allreduce_in_place<B: Buffer<Item: Datum>, O: Operation<B::Item>>(
     buffer: B,
     op: O,
@@ -317,8 +318,8 @@ pub fn scan<'a, T: Datum, O: Operation<T>>(
     })
 }
 
-/// Prepares [`Communicator::scan_in_place`](crate::Communicator::scan_in_place), to be run, started or, if `buffer` is a `Vec`, kept
-/// (`MPI_Scan` with `MPI_IN_PLACE`).
+/// Prepares [`Communicator::scan_in_place`](crate::Communicator::scan_in_place), to be run or started, or, if `buffer` is a `Vec`, started
+/// or kept (`MPI_Scan` with `MPI_IN_PLACE`).
 pub fn scan_in_place<B: Buffer<Item: Datum>, O: Operation<B::Item>>(
     buffer: B,
     op: O,

@@ -54,7 +54,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// The rank that this task would get in a grid (`MPI_Cart_map`): its own, or `None` outside the grid or for an empty grid.
     ///
     /// # Errors
-    /// Those of [`create_cartesian`](Self::create_cartesian).
+    /// A grid of more tasks than the communicator has; different numbers of periods and sizes; an inter-communicator, unless the grid is
+    /// empty.
     pub fn map_cartesian(&self, dimensions: &[u32], periods: &[bool]) -> Result<Option<u32>> {
         if dimensions.len() == periods.len() && dimensions.contains(&0) {
             return Ok(None);

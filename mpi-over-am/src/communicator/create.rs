@@ -132,7 +132,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Collective; hints are not copied.
     ///
     /// # Errors
-    /// The error of a callback; the death of a task.
+    /// The error of a callback; all context ids are in use; the death of a task.
     pub fn dup(&self) -> Result<Self> {
         self.idup()?.wait()
     }
@@ -274,7 +274,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// passes none, no communicator is made.
     ///
     /// # Errors
-    /// A group with tasks that this communicator does not have; the death of a task.
+    /// A group with tasks that this communicator does not have; all context ids are in use; the death of a task.
     pub fn create(&self, group: &Group) -> Result<Option<Self>> {
         if self.is_inter() {
             self.check_part("create", group)?;
@@ -305,8 +305,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// group gets `None`.
     ///
     /// # Errors
-    /// A group with tasks that this communicator does not have, or an inter-communicator; a tag out of range; the death of a
-    /// task.
+    /// A group with tasks that this communicator does not have, or an inter-communicator; a tag out of range; all context ids are in use;
+    /// the death of a task.
     pub fn create_group(&self, group: &Group, tag: i32) -> Result<Option<Self>> {
         self.start_group(group, tag)?.map_or(Ok(None), PendingCommunicator::wait_for_part)
     }
@@ -368,7 +368,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// task of the colour.
     ///
     /// # Errors
-    /// A negative colour; the death of a task.
+    /// A negative colour; all context ids are in use; the death of a task.
     pub fn split(&self, color: Option<i32>, key: i32) -> Result<Option<Self>> {
         if self.is_inter() {
             return self.split_inter(Choice::new(color, key)?);
@@ -403,7 +403,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// supported.
     ///
     /// # Errors
-    /// Those of [`split`](Self::split).
+    /// Those of [`split`](Self::split); an invalid key of a hint.
     pub fn split_type(&self, split_type: Option<SplitType>, key: i32, info: &Info) -> Result<Option<Self>> {
         let host = {
             let context = &self.state()?.context;

@@ -16,7 +16,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// tasks must pass the same graph.
     ///
     /// # Errors
-    /// A graph of more nodes than the communicator has tasks; an inter-communicator; those of [`Graph::new`].
+    /// A graph of more nodes than the communicator has tasks; an inter-communicator; those of [`Graph::new`]; all context ids are in use;
+    /// the death of a task.
     pub fn create_graph(&self, index: &[u32], edges: &[u32]) -> Result<Option<Self>> {
         self.start_graph(index, edges)?.wait_for_part()
     }
@@ -32,7 +33,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// The rank that this task would have in a graph (`MPI_Graph_map`): its own; `None` if the graph has no node for this task.
     ///
     /// # Errors
-    /// Those of [`create_graph`](Self::create_graph).
+    /// A graph of more nodes than the communicator has tasks; an inter-communicator; those of [`Graph::new`].
     pub fn map_graph(&self, index: &[u32], edges: &[u32]) -> Result<Option<u32>> {
         Graph::new(index, edges)?;
         let size = u32::try_from(index.len()).unwrap_or(u32::MAX);

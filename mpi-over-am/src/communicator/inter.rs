@@ -64,7 +64,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// leader's rank in `bridge`.
     ///
     /// # Errors
-    /// An unknown leader, a leader without a bridge, groups that overlap, an inter-communicator; the death of a task.
+    /// An unknown leader, a leader without a bridge, groups that overlap, an inter-communicator; all context ids are in use; the death of a
+    /// task.
     pub fn create_inter_with(
         &self,
         local_leader: u32,
@@ -158,7 +159,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// group whose first rank has the lower task number comes first. Collective.
     ///
     /// # Errors
-    /// The communicator is not an inter-communicator; the death of a task.
+    /// The communicator is not an inter-communicator; all context ids are in use; the death of a task.
     pub fn merge(&self, high: bool) -> Result<Self> {
         self.remote_group()?;
         let (numbers, theirs) = self.exchange_lists(&[u64::from(high)])?;

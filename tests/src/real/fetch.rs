@@ -60,7 +60,7 @@ impl Python {
     /// Installs packages that are not installed yet.
     ///
     /// # Errors
-    /// The index cannot be reached, or has no such package.
+    /// The index cannot be reached, or has no such package; the log's folder cannot be made.
     pub fn install(&self, workshop: &Workshop, packages: &[&str]) -> Result<(), Problem> {
         let log = workshop.log("pip")?;
         must(self.pip().arg("install").args(packages), LIMIT, &log)
@@ -71,7 +71,7 @@ impl Python {
     /// Fetches a package's source, and returns the path of its archive.
     ///
     /// # Errors
-    /// The index cannot be reached, or has no such source.
+    /// The index cannot be reached, or has no such source; a folder cannot be made.
     pub fn source(&self, workshop: &Workshop, name: &str, version: &str) -> Result<PathBuf, Problem> {
         let sources = workshop.fetched("sources")?;
         let archive = sources.join(format!("{name}-{version}.tar.gz"));
@@ -113,7 +113,7 @@ impl Published {
     /// Downloads the file if it is not there yet, and returns its path.
     ///
     /// # Errors
-    /// curl or sha256sum is missing, the address cannot be reached, or the file there has changed.
+    /// curl or sha256sum is missing, the address cannot be reached, the file there has changed, or a folder or file cannot be made.
     pub fn fetch(&self, workshop: &Workshop) -> Result<PathBuf, Problem> {
         let name = self.address.rsplit('/').next().unwrap_or(self.address);
         let sources = workshop.fetched("sources")?;
@@ -137,7 +137,7 @@ impl Published {
 /// Unpacks an archive in a folder.
 ///
 /// # Errors
-/// There is no tar, or the file is not an archive.
+/// There is no tar, the file is not an archive, or the log's folder cannot be made.
 pub fn unpack(workshop: &Workshop, archive: &Path, folder: &Path) -> Result<(), Problem> {
     let mut unpack = Command::new("tar");
     unpack.arg("-xf").arg(archive).arg("-C").arg(folder);

@@ -251,7 +251,7 @@ impl Outstanding {
         self.ops.get_mut(key)
     }
 
-    /// The operation `key`, if its peer is `peer`. For numbers from packets: a peer may name only its own operations.
+    /// The operation `key`, if its peer is `peer`. For numbers from packets: a packet may name only operations with its sender.
     pub(crate) fn with_peer(&mut self, key: u32, peer: Peer) -> Option<&mut Op> {
         self.ops.get_mut(key).filter(|op| op.peer == peer)
     }

@@ -44,9 +44,9 @@ impl<D: Device> UserAgent<D> {
     /// No memory left.
     pub fn alloc_private(&mut self, len: usize) -> Result<Rc<Memory>, VipError> {
         HeapBlock::private(len).map(Memory::new).ok_or(VipError::ErrorResource {
-            resource: "bytes of memory",
+            resource: "memory for the buffer",
             available: 0,
-            remedy: "free some memory",
+            remedy: "free some memory, or ask for less",
         })
     }
 

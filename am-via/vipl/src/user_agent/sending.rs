@@ -40,13 +40,13 @@ pub(crate) enum Phase {
     Transferring { id: u64, len: u32, end: Option<Result<(), ClaimFault>> },
     /// The device cannot access the peer's memory. Pieces have to be sent, and the peer stores them.
     Staging,
-    /// All pieces are sent: waits for the peer's acknowledgement.
+    /// All pieces are sent: the head waits for the peer's acknowledgement.
     Staged,
-    /// All bytes are stored: the immediate data follow.
+    /// All bytes are stored: the immediate data have to be sent.
     Announcing,
-    /// Waits for the acknowledgement that everything was received.
+    /// The head waits for the acknowledgement that everything was received.
     AwaitingAcknowledgement,
-    /// The peer sends the bytes of a read.
+    /// The head waits for the bytes of a read, which the peer sends.
     Reading,
 }
 

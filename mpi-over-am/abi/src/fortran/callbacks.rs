@@ -207,7 +207,7 @@ struct Values {
 
 static VALUES: Mutex<Values> = Mutex::new(Values { places: BTreeMap::new(), values: BTreeMap::new() });
 
-/// C's form of a value that a Fortran program sets.
+/// C's form of a value that a Fortran program sets: the address of the value's copy.
 pub(crate) fn keep_value(value: i64) -> *mut c_void {
     let mut all = VALUES.lock().unwrap_or_else(PoisonError::into_inner);
     let place = *all.places.entry(value).or_insert_with(|| {
