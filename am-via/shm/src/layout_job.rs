@@ -190,7 +190,7 @@ impl NetworkAddress {
         fits
     }
 
-    /// The address, if it is known. A claim.
+    /// The address, if it is known, as its owner claims.
     #[must_use]
     pub fn read(&self) -> Option<Vec<u8>> {
         // Acquire: "address written".

@@ -62,7 +62,7 @@ pub type Payload = [u64; LINE_PAYLOAD_WORDS];
 pub struct Entry {
     /// The 32-bit immediate data.
     pub immediate: u32,
-    /// A length in bytes, of the payload or of data elsewhere. A claim of the writer.
+    /// A length in bytes, of the payload or of data elsewhere, as the writer claims.
     pub length: u32,
     /// The kind of entry; the device defines its meaning.
     pub operation: u32,

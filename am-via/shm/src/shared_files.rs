@@ -14,7 +14,7 @@ use std::sync::Arc;
 use crate::segment::Mapping;
 use am_via_os::memory;
 
-/// The name by which other tasks open a shared file. A claim, which [`SharedFiles::open`] checks.
+/// The name by which other tasks open a shared file. It is a claim, which [`SharedFiles::open`] checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedFileName {
     /// The process that made the file.

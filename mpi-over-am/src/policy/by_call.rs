@@ -1,7 +1,7 @@
 //! A lock that a layer above takes in each of its calls: for the C interface.
 //!
-//! One instance of the engine serves programs with one and with several threads: a flag, set when MPI starts, is tested at the beginning of
-//! each call ([`Call::enter`]).
+//! One instance of the engine serves programs whose calls must take the lock and programs whose calls need not: a flag, set when MPI starts
+//! ([`ByCall::set_locking`]), is tested at the beginning of each call ([`Call::enter`]).
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::fmt::Debug;
@@ -16,9 +16,9 @@ use am_core::turns::{Turn, Turns};
 
 use super::{LockPolicy, StateCell};
 
-/// If there are several threads, a layer above takes the process's lock in each of its calls ([`Call`]), and each wait releases it for
-/// threads that want it. A process has one environment of this kind at a time. The environment's objects are neither `Send` nor `Sync`: the
-/// layer above must ensure that only one thread at a time uses them.
+/// If locking is set ([`set_locking`](Self::set_locking)), each call of the layer above ([`Call`]) takes the process's lock, and each wait
+/// releases it for threads that want it. A process has one environment of this kind at a time. The environment's objects are neither `Send`
+/// nor `Sync`: the layer above must ensure that only one thread at a time uses them.
 #[derive(Debug)]
 pub struct ByCall;
 
@@ -26,7 +26,7 @@ pub struct ByCall;
 static LOCK: Turns<()> = Turns::new(());
 /// The additional work at the beginning and end of a call, a set of [`LOCKS`], [`REPORTS`] and [`RECORDS`]; and [`STOPPED`].
 static EXTRAS: AtomicU8 = AtomicU8::new(STOPPED);
-/// There are several threads: each call takes the lock.
+/// Each call takes the lock.
 const LOCKS: u8 = 1;
 /// The layer above is notified at the end of each call.
 const REPORTS: u8 = 2;
@@ -68,7 +68,7 @@ impl Call {
         EXTRAS.load(Ordering::Relaxed) == 0
     }
 
-    /// Begins a call of `function`. If there are several threads, waits until no other thread is in a call.
+    /// Begins a call of `function`. If calls take the lock, waits until no other thread is in a call.
     #[inline(always)]
     #[must_use]
     pub fn enter(function: &str) -> Self {
@@ -148,8 +148,8 @@ fn set(extra: u8, is_wanted: bool) {
 }
 
 impl ByCall {
-    /// Sets whether calls take the lock, because there are several threads; effective from the next [`Call::enter`] on. Must not be called
-    /// while another thread is in a call.
+    /// Sets whether calls take the lock; effective from the next [`Call::enter`] on. Must be set before several threads make calls at once.
+    /// Must not be called while another thread is in a call.
     pub fn set_locking(is_locking: bool) {
         set(LOCKS, is_locking);
     }

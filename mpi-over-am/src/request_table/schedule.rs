@@ -60,7 +60,7 @@ pub(crate) struct Pending {
 #[derive(Debug, Default)]
 pub(crate) struct Schedules {
     pub(crate) running: Vec<Running>,
-    /// Schedules whose next step is a user-defined operator, which runs outside the lock if several threads make calls.
+    /// Schedules whose next step is a user-defined operator, which runs outside the lock if threads take turns.
     pub(crate) at_operators: Vec<Running>,
     /// Requests of schedules whose operator a thread is running outside the lock.
     outside: Vec<RequestId>,
