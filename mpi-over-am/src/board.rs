@@ -294,7 +294,7 @@ impl Step {
         })
     }
 
-    /// Replaces the data of rank 0 by other data of the same length. Only the last task to arrive may call this, before it ends the step.
+    /// Replaces the data of rank 0 with other data of the same length. Only the last task to arrive may call this, before it ends the step.
     ///
     /// # Errors
     /// Rank 0 has failed.

@@ -41,7 +41,7 @@ pub use state_of::ANY_RANK;
 /// All calls take `&self`. Clones are handles on the same communicator. Calls that send take tags from 0 to [`TAG_UB`](crate::TAG_UB).
 #[derive(Debug)]
 pub struct Communicator<F: Fabric = JobFabric, L: LockPolicy = OneThread> {
-    /// The first field, so that the compiler names it first in its errors.
+    /// The first field, so that the compiler's first error about use by a second thread names the lock policy.
     _mark: L::Mark,
     shared: Arc<L::Cell<State<F>>>,
     /// The context id of point-to-point messages; those of the other spaces follow it.

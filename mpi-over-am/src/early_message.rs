@@ -33,7 +33,7 @@ pub(crate) enum EarlyMessage {
 }
 
 impl EarlyMessage {
-    /// Whether the bytes of the message are at the sender, under this ticket.
+    /// Whether this is the message announced with this ticket. Its bytes are still at the sender.
     pub(crate) fn is_announced_as(&self, own: Ticket) -> bool {
         matches!(self, Self::Announced { ticket, .. } if *ticket == own)
     }

@@ -34,7 +34,7 @@ static OPENED: AtomicU32 = AtomicU32::new(0);
 /// MPI between [`init`](Self::init) and [`finalize`](Self::finalize). `L` determines which threads of the task may call it.
 #[derive(Debug)]
 pub struct Environment<F: Fabric = JobFabric, L: LockPolicy = OneThread> {
-    /// The first field, so that the compiler names it first in its errors.
+    /// The first field, so that the compiler's first error about use by a second thread names the lock policy.
     _mark: L::Mark,
     shared: Arc<L::Cell<State<F>>>,
     progress: ProgressThread,

@@ -33,7 +33,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         })
     }
 
-    /// Sends elements to `dest`, and replaces them by the elements received from `source` (`MPI_Sendrecv_replace`).
+    /// Sends elements to `dest`, and replaces them with the elements received from `source` (`MPI_Sendrecv_replace`).
     ///
     /// # Errors
     /// Those of [`sendrecv`](Self::sendrecv).

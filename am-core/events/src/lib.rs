@@ -51,7 +51,7 @@ pub struct Event<'a> {
 }
 
 impl<'a> Event<'a> {
-    /// An event without peer, tag and amount.
+    /// An event without a peer, tag, context or amount.
     #[must_use]
     pub const fn plain(kind: EventKind, name: &'a str) -> Self {
         Self { kind, name, peer: None, tag: 0, context: 0, amount: 0 }

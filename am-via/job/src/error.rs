@@ -45,7 +45,7 @@ pub enum JobError {
     },
     /// A file of the job is neither inherited nor reachable through the launcher.
     #[error(
-        "the {what} file of task {task} is not open here as file {number}, and cannot be opened through the launcher (process \
+        "the {what} file of task {task} is not open here as descriptor {number}, and cannot be opened through the launcher (process \
          {launcher_pid}): {source}; the launcher has ended, or a wrapper closed the file and /proc may not be read here"
     )]
     Unreachable {
@@ -53,7 +53,7 @@ pub enum JobError {
         what: &'static str,
         /// The task that the file belongs to.
         task: u32,
-        /// File number under which it should have been inherited.
+        /// The descriptor as which the file should have been inherited.
         number: i32,
         /// The launcher.
         launcher_pid: u32,

@@ -28,7 +28,7 @@ impl Invitation {
             return Err(bad("it does not have four fields"));
         };
         Ok(Self {
-            number: number.parse().map_err(|_| bad("the first field is not a file number"))?,
+            number: number.parse().map_err(|_| bad("the first field is not a file descriptor"))?,
             task: task.parse().map_err(|_| bad("the second field is not a task number"))?,
             launcher_pid: launcher_pid.parse().map_err(|_| bad("the third field is not a process number"))?,
             id: u64::from_str_radix(id, 16)
@@ -46,7 +46,11 @@ impl Invitation {
     }
 }
 
-/// The file that this process inherited as `number`, if it is the right one; otherwise the launcher's file of this number.
+/// The file that this process inherited as descriptor `number`, if `is_right` accepts it; otherwise the file that the launcher has open as
+/// this descriptor.
+///
+/// # Errors
+/// The launcher's file cannot be opened, or `is_right` does not accept it either.
 pub(super) fn open_inherited_or_launchers(
     number: i32,
     launcher_pid: u32,
@@ -62,7 +66,7 @@ pub(super) fn open_inherited_or_launchers(
     if is_right(&file) {
         return Ok(file);
     }
-    Err(io::Error::new(io::ErrorKind::InvalidData, "the launcher has another file under this number"))
+    Err(io::Error::new(io::ErrorKind::InvalidData, "the launcher has another file open as this descriptor"))
 }
 
 pub(super) fn has_inode(file: &File, inode: u64) -> bool {

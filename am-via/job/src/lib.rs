@@ -720,12 +720,12 @@ fn variables_of_this_process() -> Variables {
     Variables::of_other_tables(std::env::vars_os().filter_map(text))
 }
 
-/// The file number under which tasks inherit a task's control file, and its inode. Neither is to be trusted.
+/// The descriptor as which all tasks inherit a task's control file, and the file's inode. Neither is to be trusted.
 fn control_of(entry: &Shared<TaskEntry>) -> (i32, u64) {
     (entry.control_fd.load(Ordering::Relaxed), entry.control_inode.load(Ordering::Relaxed))
 }
 
-/// The file number under which tasks inherit a task's heap file, and its inode. Neither is to be trusted.
+/// The descriptor as which all tasks inherit a task's heap file, and the file's inode. Neither is to be trusted.
 fn heap_of(entry: &Shared<TaskEntry>) -> (i32, u64) {
     (entry.heap_fd.load(Ordering::Relaxed), entry.heap_inode.load(Ordering::Relaxed))
 }

@@ -3,7 +3,7 @@
 //! A process number is not sufficient. Once its process has been reaped, the number may name another process; a shell between the launcher
 //! and the task reaps the task at once. In another PID namespace the number names nothing. A pidfd can be opened only by such a number.
 //!
-//! So a task that attaches locks a byte of the job file, by an open file description of its own. It closes the file number and keeps a
+//! So a task that attaches locks a byte of the job file, by an open file description of its own. It closes the descriptor and keeps a
 //! mapping, so that the lock ends with the address space: when the last thread of the process has ended, or at exec. From then on nothing
 //! that the task ran can write to job memory. A copy made by fork gives up this mapping with all else that it shares with the job. A child
 //! that keeps the mapping (a bare `clone`) can still write, so the task does not count as ended.

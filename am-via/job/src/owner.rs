@@ -27,7 +27,7 @@ use am_via_shm::layout_job::{self, JOB_MAGIC, JobHeader, PID_UNKNOWN, TASKS_MAX,
 use am_via_shm::layout_record::TaskRecord;
 use am_via_shm::{Mapping, Shared, SleepBarrier};
 
-/// Lowest number of an inherited file: scripts use lower numbers for their own files.
+/// Lowest descriptor of an inherited file: scripts use lower descriptors for their own files.
 const INHERITED_NUMBER_MIN: i32 = 200;
 const JOB_FILE: &str = "am-job";
 /// Generous estimate of the files that a task opens besides those of the job.
@@ -246,7 +246,7 @@ impl JobOwner {
         format!("{}:{task}:{}:{:016x}", self.file.as_raw_fd(), std::process::id(), self.id)
     }
 
-    /// Numbers of the files that each task inherits.
+    /// The file descriptors that each task inherits.
     #[must_use]
     pub fn inherited_files(&self) -> Vec<i32> {
         let of_tasks =
@@ -319,7 +319,8 @@ impl JobOwner {
         self.entries.get(task as usize).is_some_and(|entry| entry.pid.load(Ordering::Acquire) != 0)
     }
 
-    /// The last wait that `task` noted; `None` if it never waited for long. The note's age tells whether the task still waits.
+    /// The last wait that `task` noted; `None` if it has noted none, or there is no such task. [`NotedWait::is_fresh`] tells whether the
+    /// task still waits.
     #[must_use]
     pub fn wait_of(&self, task: u32) -> Option<NotedWait> {
         wait::read(&self.entries.get(task as usize)?.wait)

@@ -65,7 +65,7 @@ fn the_tasks_of_a_host_agree_whether_they_outnumber_its_processors() {
         .unwrap();
         let is_crowded = 3 > processors.min(owner.header.quota_cpus.load(Ordering::Relaxed));
         for task in 0..3 {
-            // Attaching replaces the task's processors by those of this process.
+            // Attaching replaces the task's processors with those of this process.
             assert_eq!(attach_to(&owner, task).unwrap().is_crowded(), is_crowded);
         }
     }

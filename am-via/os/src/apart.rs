@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 
 use crate::signal;
 
-/// The number of the only file that the new process keeps.
+/// The only file descriptor that the new process keeps.
 const LINK: RawFd = 3;
 
 /// Starts a copy of this process that runs `body` and ends. It is not a child of this process, so that a wait for any child does not find

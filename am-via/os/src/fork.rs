@@ -1,7 +1,7 @@
 //! The contents of a task's shared mappings in a child made by `fork`: a private copy, the contents of a file, or zeroes.
 //!
 //! A child that continues without `exec` has all mappings of its parent. If they stayed shared, the child's stores would appear as the
-//! task's. So handlers that the C library runs at a fork replace every mapping that was registered here ([`note`]) by private memory, in
+//! task's. So handlers that the C library runs at a fork replace every mapping that was registered here ([`note`]) with private memory, in
 //! the child only. The private memory has the same addresses, because code that drops a mapping unmaps these addresses. `MADV_DONTFORK`
 //! would leave gaps instead: the child's next mappings would land in them, and the child would crash without a message. `MADV_WIPEONFORK`
 //! is for private memory.
@@ -214,7 +214,7 @@ extern "C" fn in_child() {
     WORK.unlock();
 }
 
-/// Replaces a shared mapping by private memory.
+/// Replaces a shared mapping with private memory.
 ///
 /// # Safety
 /// The range must be one whole mapping, and this the only thread.

@@ -1,5 +1,5 @@
 //! Locks on single bytes of a file that belong to an open file description (`fcntl(2)`, `F_OFD_SETLK`). The system releases a lock when the
-//! last reference to its description is gone: when no file number and no mapping is left.
+//! last reference to its description is gone: when no file descriptor and no mapping of it is left.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};

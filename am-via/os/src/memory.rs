@@ -1,4 +1,4 @@
-//! Memory files: anonymous, sparse, sealed against shrinking, and their mappings.
+//! Anonymous sparse memory files of fixed size (sealed), and their mappings. Also their descriptors in programs that inherit them.
 
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -51,8 +51,8 @@ pub fn open_of_process(pid: u32, name: &str) -> io::Result<Option<File>> {
     Ok(None)
 }
 
-/// Moves a file to a number of at least `number_min`, so that scripts that number their own files (`exec 3>log`) do not overwrite it in
-/// programs that inherit it. If no such number is free, the file stays where it is.
+/// Moves a file to a descriptor of at least `number_min`. A script that chooses a descriptor for a file of its own (`exec 3>log`) then does
+/// not close an inherited file. If no such descriptor is free, the file keeps its descriptor.
 #[must_use]
 pub fn move_up(file: File, number_min: i32) -> File {
     match duplicate(file.as_raw_fd(), number_min) {
@@ -61,16 +61,17 @@ pub fn move_up(file: File, number_min: i32) -> File {
     }
 }
 
-/// A new handle for the file that this process inherited as number `number`. The number may belong to any file, so the caller must check
-/// the handle.
+/// A new handle for the file that this process inherited as descriptor `number`. The descriptor may belong to any file, so the caller must
+/// check the handle.
 ///
 /// # Errors
-/// `EBADF` if there is no such file, or no number is left.
+/// The descriptor is not open (`EBADF`), or no descriptor is free (`EMFILE`).
 pub fn inherited(number: i32) -> io::Result<File> {
     duplicate(number, 0)
 }
 
-/// Closes file `number` in programs that this process starts from now on. Nothing happens if there is no such file.
+/// Sets close-on-exec for descriptor `number`: programs that this process starts from now on do not inherit it. Nothing happens if the
+/// descriptor is not open.
 pub fn close_on_exec(number: i32) {
     // SAFETY: F_SETFD takes integers; for a number that is not open it fails with EBADF.
     unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) };
@@ -100,8 +101,8 @@ pub fn len(file: BorrowedFd<'_>) -> io::Result<u64> {
     u64::try_from(found.st_size).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))
 }
 
-/// Checks that a file contains a range, and always will. File numbers and sizes come from memory that other tasks write, and an access to a
-/// mapping beyond the end of its file ends the process (SIGBUS).
+/// Checks that a file contains a range, and always will. Descriptor numbers and sizes come from memory that other tasks write, and an
+/// access to a mapping beyond the end of its file ends the process (SIGBUS).
 fn check_holds(file: BorrowedFd<'_>, offset: u64, bytes: usize) -> io::Result<()> {
     // SAFETY: F_GET_SEALS takes a descriptor, which is open as long as it is borrowed.
     let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
@@ -171,7 +172,7 @@ fn named_limit(error: io::Error, bytes: usize) -> io::Error {
 /// Returns the pages of a page-aligned range of a memory file to the system; they read as zero afterwards.
 ///
 /// # Errors
-/// The system's error.
+/// The offset or the length exceeds 2^63 - 1; the system's error.
 pub fn punch_hole(file: BorrowedFd<'_>, offset: u64, bytes: u64) -> io::Result<()> {
     let (Ok(offset), Ok(bytes)) = (i64::try_from(offset), i64::try_from(bytes)) else {
         return Err(io::Error::from(io::ErrorKind::InvalidInput));
@@ -203,7 +204,7 @@ mod tests {
             let refused = map(file.as_fd(), offset, bytes).unwrap_err();
             assert!(refused.to_string().contains("which has 8192 bytes"), "{refused}");
         }
-        // A task that stores another file's number in the job file causes this.
+        // A file that is no memory file, such as one whose descriptor number a faulty task has stored in the job file.
         let other = File::options().read(true).write(true).open("/dev/zero").unwrap();
         assert!(map(other.as_fd(), 0, page).is_err());
     }

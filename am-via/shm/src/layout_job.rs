@@ -128,9 +128,9 @@ pub struct FailureRecord {
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct TaskEntry {
-    /// Descriptor number under which all tasks inherit this task's control file.
+    /// Descriptor as which all tasks inherit this task's control file.
     pub control_fd: AtomicI32,
-    /// Descriptor number under which all tasks inherit this task's heap file.
+    /// Descriptor as which all tasks inherit this task's heap file.
     pub heap_fd: AtomicI32,
     /// Inode of the task's control file, because wrappers may reuse the descriptor number.
     pub control_inode: AtomicU64,

@@ -52,10 +52,10 @@ mod model {
 }
 
 impl Mapping {
-    /// Maps `bytes` at `offset` of `file`.
+    /// Maps `bytes` bytes of the memory file `file`, from `offset` on.
     ///
     /// # Errors
-    /// The system's error.
+    /// The file is shorter than the range, or could become so; the system's error.
     pub fn new(file: BorrowedFd<'_>, offset: u64, bytes: usize) -> io::Result<Arc<Self>> {
         let mapping = Self {
             map: memory::map(file, offset, bytes)?,
@@ -66,10 +66,10 @@ impl Mapping {
         Ok(Arc::new(mapping))
     }
 
-    /// Maps all of `file`.
+    /// Maps all of the memory file `file`.
     ///
     /// # Errors
-    /// The system's error.
+    /// The file could become shorter; the system's error.
     pub fn whole(file: BorrowedFd<'_>) -> io::Result<Arc<Self>> {
         let bytes = memory::len(file)?;
         Self::new(file, 0, usize::try_from(bytes).unwrap_or(usize::MAX))

@@ -61,12 +61,12 @@ impl SharedFiles {
     /// Opens a file that another task has made.
     ///
     /// # Errors
-    /// The system's error, or the maker has another file open under this number.
+    /// The maker has another file open as this descriptor; the file could become shorter; the system's error.
     pub fn open(&mut self, name: SharedFileName) -> io::Result<Arc<Mapping>> {
         let path = format!("/proc/{}/fd/{}", name.pid, name.number);
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         if (file.metadata()?.ino(), memory::len(file.as_fd())?) != (name.inode, name.len) {
-            return Err(io::Error::other("the maker has another file open under this number"));
+            return Err(io::Error::other("the maker has another file open as this descriptor"));
         }
         Ok(self.add(name.inode, Mapping::whole(file.as_fd())?, None))
     }

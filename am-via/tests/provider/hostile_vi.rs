@@ -55,7 +55,7 @@ fn the_honest_connection_of_the_victim_notices_nothing() {
     let secret_handle = victim.register_mem(&secret, (0, 64), tag, MemAttributes::default()).unwrap();
     let source = honest.alloc(4096).unwrap();
     let source_handle = honest.register_mem(&source, (0, 4096), other_tag, rights).unwrap();
-    // The VI to which the attacker may connect, and the memory that it may write.
+    // Memory for the attacker's messages, and the VI to which the attacker may connect.
     let bait = victim.alloc(64).unwrap();
     let bait_handle = victim.register_mem(&bait, (0, 64), tag, rights).unwrap();
     let attacked = victim.create_vi(ViAttributes::new(tag), None, None).unwrap();

@@ -26,7 +26,7 @@ pub(crate) fn end() -> Option<usize> {
     before.ok().map(|before| before - 1)
 }
 
-/// A new handle, which was never used before.
+/// A handle that has never been used.
 pub(crate) fn new_handle() -> usize {
     static LAST: AtomicUsize = AtomicUsize::new(HANDLES_FROM);
     LAST.fetch_add(1, Ordering::Relaxed) + 1

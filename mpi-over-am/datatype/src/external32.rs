@@ -1,5 +1,4 @@
-//! The representation external32 (MPI 5.0 section 14.5.2): packed bytes with the most significant byte first, in sizes that do
-//! not depend on the machine.
+//! The representation external32 (MPI 5.0 section 14.5.2): packed, big-endian, in sizes that do not depend on the machine.
 
 #![expect(
     clippy::cast_possible_truncation,

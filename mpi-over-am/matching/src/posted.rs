@@ -136,7 +136,7 @@ impl PostedList {
         Some((first, taken))
     }
 
-    /// [`take_match`](Self::take_match) if the first receive does not match, or is in a table.
+    /// The rest of [`take_match`](Self::take_match): there is a first receive, and it does not match or is in a table.
     #[inline(never)]
     fn take_match_otherwise<'a, S: PostedSlot>(
         &mut self,

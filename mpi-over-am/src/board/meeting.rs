@@ -125,7 +125,7 @@ mod models {
             Self { arrived, ended, sleepers, data: [words(), words()], doorbells }
         }
 
-        /// Takes part in a number of steps. In each, the last task to arrive replaces the word of rank 0 by the sum of all.
+        /// Takes part in a number of steps. In each, the last task to arrive replaces the word of rank 0 with the sum of all.
         fn run(&self, rank: u32, size: u32, steps: u64) {
             let meeting = Meeting { arrived: &self.arrived, ended: &self.ended };
             for step in 1..=steps {

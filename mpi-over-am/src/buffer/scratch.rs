@@ -1,4 +1,4 @@
-//! Memory of the library for operations, and access to elements for reductions.
+//! Scratch memory for intermediate results; slices as the elements of an operation; and the packed bytes of elements, for reductions.
 
 use am_core::buffer::{Arrived, RawBuffer, RawBytes};
 use bytemuck::{AnyBitPattern, NoUninit, Zeroable};

@@ -1,10 +1,11 @@
-//! Blocking collectives on a board with lines: a task writes its data to the board once, and the tasks that need the data read them there.
+//! Blocking collectives on a board with lines ([`Lines`]): a task writes its data to the board once, and the tasks that need the data read
+//! them there.
 //!
-//! Broadcasts and allgathers gain because a task writes once what all others read; gathers and short alltoalls gain because no task waits
-//! for credits, or copies its data to the ring of each peer. Data longer than a task's area on the board take several steps; as the board
-//! has several slots, a root writes a piece while the other tasks read earlier pieces. Reductions and long alltoalls were slower this way
-//! than by messages (ARCHITECTURE.md), and so were gathers to a root that changes with each call: with messages, the tasks that are not the
-//! root send and go on. So a gather uses messages if its root is not that of the last gather.
+//! Broadcasts and allgathers are faster than by messages because a task writes once what all others read. Gathers and short alltoalls are
+//! faster because no task waits for credits, or copies its data to the ring of each peer. Data longer than a task's area on the board take
+//! several steps; as the board has several slots, a root writes a piece while the other tasks read earlier pieces. Reductions and long
+//! alltoalls were slower this way than by messages (ARCHITECTURE.md), and so were gathers to a root that changes with each call: with
+//! messages, the tasks that are not the root send and go on. So a gather uses messages if its root is not that of the last gather.
 
 use am_core::Context;
 use am_core::fabric::Fabric;

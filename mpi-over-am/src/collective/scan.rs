@@ -38,7 +38,7 @@ pub(super) fn exclusive(plan: &mut impl Plan, own: Option<&SendData>, into: &Rec
     })
 }
 
-/// Replaces `reduced` by the result for all ranks up to this one. Calls `each` with every partial result that it receives from earlier
+/// Replaces `reduced` with the result for all ranks up to this one. Calls `each` with every partial result that it receives from earlier
 /// ranks.
 fn rounds<P: Plan>(
     plan: &mut P,

@@ -256,7 +256,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(Self::new(&self.shared, number, group, rank, InheritedState { other, ..inherited }))
     }
 
-    /// Starts a communicator of some tasks of this intra-communicator. All tasks of this communicator must call this, with the same group.
+    /// Starts the creation of a communicator of the tasks in `group`. `self` must be an intra-communicator; all of its tasks must call
+    /// this, with the same group.
     pub(crate) fn start_with(
         &self,
         group: Group,
@@ -283,8 +284,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.start_create(group)?.wait_for_part()
     }
 
-    /// Starts a [`create`](Self::create) of a communicator of one group. Groups may differ, so the leader sends the context ids to all
-    /// tasks, members or not.
+    /// Starts a [`create`](Self::create) of an intra-communicator. Tasks may pass different groups, so the leader sends the context ids to
+    /// all tasks of `self`, also to tasks that are in no group.
     pub(crate) fn start_create(&self, group: &Group) -> Result<PendingCommunicator<F, L>> {
         self.check_part("create", group)?;
         let told = self.start_agreement()?;

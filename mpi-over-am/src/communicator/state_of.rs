@@ -14,8 +14,8 @@ use crate::policy::{Field, LockPolicy};
 use crate::tag::TAG_UB;
 use crate::topology::Topology;
 
-/// The value of [`PredefinedAttribute::Io`]: every rank can do input and output. The layer above replaces this value by its own number for
-/// all ranks.
+/// The value of [`PredefinedAttribute::Io`]: every rank can do input and output. The layer above replaces this value with its own number
+/// for all ranks.
 pub const ANY_RANK: i64 = -1;
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {

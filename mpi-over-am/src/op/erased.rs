@@ -11,7 +11,7 @@ use super::Operation;
 use crate::buffer::{Datum, RecvData, SendData, with_elements, with_packed};
 use crate::error::{Error, Result};
 
-/// A program's operation on `count` elements of a type, like `MPI_User_function`: it replaces each later element by the result of the
+/// A program's operation on `count` elements of a type, like `MPI_User_function`: it replaces each later element with the result of the
 /// earlier element and the later one.
 ///
 /// Displacements are relative to the pointers. The elements at the first pointer may be read, those at the second one read and written;
@@ -93,8 +93,8 @@ impl Op {
         }
     }
 
-    /// Replaces each later element by the result of the earlier element and the later one (`MPI_Reduce_local`). Both buffers must have the
-    /// same number and type of elements, and must not overlap.
+    /// Replaces each later element with the result of the earlier element and the later one (`MPI_Reduce_local`). Both buffers must have
+    /// the same number and type of elements, and must not overlap.
     ///
     /// # Errors
     /// [`Error::Undefined`]; [`Error::Count`]: the numbers differ.
@@ -156,7 +156,7 @@ pub trait Combine {
         None
     }
 
-    /// Replaces each later element by the result of the earlier element and the later one.
+    /// Replaces each later element with the result of the earlier element and the later one.
     ///
     /// # Errors
     /// The operation is not defined for the type.

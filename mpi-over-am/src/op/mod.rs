@@ -22,7 +22,8 @@ pub trait Operation<T> {
         None
     }
 
-    /// Replaces each `later[i]` by the result of `earlier[i]` and `later[i]`. `earlier` comes from lower ranks. Both have the same length.
+    /// Replaces each `later[i]` with the result of `earlier[i]` and `later[i]`. `earlier` comes from lower ranks. Both have the same
+    /// length.
     fn combine(&self, earlier: &[T], later: &mut [T]);
 }
 

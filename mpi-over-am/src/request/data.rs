@@ -176,7 +176,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         blocking::send_receive_data(&mut self.state()?, &route, out, from, data)
     }
 
-    /// Sends the elements and replaces them by the received ones (`MPI_Sendrecv_replace`).
+    /// Sends the elements and replaces them with the received ones (`MPI_Sendrecv_replace`).
     ///
     /// # Errors
     /// Those of [`sendrecv`](Self::sendrecv).

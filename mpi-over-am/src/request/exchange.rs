@@ -39,7 +39,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(join(&mut state, vec![receive, send]))
     }
 
-    /// Starts to send the elements and to replace them by the received ones (`MPI_Isendrecv_replace`).
+    /// Starts to send the elements and to replace them with the received ones (`MPI_Isendrecv_replace`).
     ///
     /// # Errors
     /// Those of [`isend_data`](Self::isend_data) and [`irecv_data`](Self::irecv_data); if the receive cannot be started, the message is

@@ -254,7 +254,7 @@ mod tests {
         let world = environment.world();
         let window = world.create_dynamic_window(&Info::new()).expect("it is made");
         window.lock_all(Assertion::NONE).expect("nothing is locked");
-        // Reading the directory again replaces this copy by one at another address.
+        // Reading the directory again replaces this copy with one at another address.
         let copy = || window.directories.with(|known| (known[0].version, known[0].entries.as_ptr()));
         let get = |at: u64| {
             let mut bytes = [0u8; 3];

@@ -457,7 +457,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.communicator.wait_until(&mut |context| batches.iter().all(|batch| batch.is_placed(context)))
     }
 
-    /// Returns the batches of puts that a flush must wait for. Puts that other threads start meanwhile belong to a new batch.
+    /// Returns the batches of puts that a flush must wait for. Puts that start after this call are in none of them.
     ///
     /// # Errors
     /// Too many counters.

@@ -16,7 +16,7 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Whether all puts are stored. A counter that no longer exists belonged to a complete batch.
+    /// Whether all puts of the batch are stored. If its counter no longer exists, they are.
     pub(crate) fn is_placed<F: Fabric, H: HandlerSet>(&self, context: &Context<F, H>) -> bool {
         context.counter_value(self.placed).map_or(true, |placed| placed >= self.puts)
     }
@@ -56,7 +56,7 @@ impl Puts {
             && self.closed.iter().all(|batch| batch.is_placed(context))
     }
 
-    /// Closes the open batch, and returns the batches that are not complete.
+    /// Closes the open batch unless its puts are stored, and returns the closed batches whose puts are not all stored.
     ///
     /// # Errors
     /// Too many counters.

@@ -177,7 +177,7 @@ impl<T: Datum, F: Fabric, L: LockPolicy> SharedWindow<T, F, L> {
 }
 
 impl<T: Number, F: Fabric, L: LockPolicy> SharedWindow<T, F, L> {
-    /// Replaces an element by the result of `op` on it and `operand`, atomically, and returns the old value (`MPI_Fetch_and_op`).
+    /// Replaces an element with the result of `op` on it and `operand`, atomically, and returns the old value (`MPI_Fetch_and_op`).
     ///
     /// # Errors
     /// An operation that is not defined for the type; those of [`read`](Self::read).

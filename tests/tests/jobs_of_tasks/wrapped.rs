@@ -12,7 +12,7 @@ fn reach_everything() {
     }
 }
 
-/// The first command of a task's shell: replaces the shell by Python, which starts the task.
+/// The first command of a task's shell: replaces the shell with Python, which starts the task.
 fn python(script: &str) -> String {
     format!("exec python3 -c '{script}' \"$0\" \"$@\"")
 }

@@ -241,7 +241,6 @@ mod tests {
     }
 
     proptest! {
-        /// Compared with an oracle: one flag per byte.
         #[test]
         fn ranges_agree_with_a_flag_for_each_byte(pieces in prop::collection::vec((0u64..60, 0u64..12), 0..40)) {
             let mut ranges = Ranges::default();

@@ -82,7 +82,7 @@ fn every_length_exposed<F: Fabric>(context: &mut Context<F>) {
     context.remove_counter(arrived);
 }
 
-/// Replaces each byte by one that is not 0, as [`Scatter`] stores the bytes. A plain loop, since iterators are much slower in unoptimised
+/// Replaces each byte with one that is not 0, as [`Scatter`] stores the bytes. A plain loop, since iterators are much slower in unoptimised
 /// builds.
 fn marked(mut bytes: Vec<u8>) -> Vec<u8> {
     let slots = &mut bytes[..];

@@ -1,4 +1,5 @@
-//! Completions: each kind, for one-packet and for announced messages; replies; handlers that panic.
+//! Completions that bump a counter at the target or the source, set a flag, reply, or run on the handler thread, for messages sent in each
+//! way; an answer to a one-way message, which is refused; and handlers that panic.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -329,7 +329,7 @@ fn remote_ranges<F: Fabric>(context: &mut Context<F>) {
     }
 }
 
-/// Memory that an operation sends from is not a valid destination, even if a header handler names its grant. The check derives such grants
+/// Memory that an operation sends from is not a valid destination, even if a header handler names its grant. The check guesses the grant
 /// from that of a region that was exposed just before.
 fn loans_are_no_places<F: Fabric>(context: &mut Context<F>) {
     let (waiting, forged) = (Shared::<Option<Ticket>>::new(), Shared::<u32>::new());

@@ -274,7 +274,7 @@ fn futures<F: Fabric>(context: &mut Context<F>, executor: impl Executor) {
     context.remove_counter(arrived);
 }
 
-/// An operation completes even if its future is dropped; a dropped wait subtracts nothing.
+/// An operation completes even if its future is dropped; a dropped wait for a counter leaves the counter as it is.
 fn future_dropped<F: Fabric>(context: &mut Context<F>) {
     let arrived = context.counter().unwrap();
     let segment = Segment::<u8>::new(context, 4096).unwrap();

@@ -330,7 +330,7 @@ fn memory_is_not_freed_under_a_peer<D: Device>(pair: &mut Pair<D>) -> Outcome {
             }
         } else {
             let watched = Rc::clone(&region.memory);
-            // In later rounds, the registration ends at a later point of the copy.
+            // In later rounds, the registration ends later in the RDMA write.
             for _ in 0..round * 50 {
                 std::hint::spin_loop();
             }

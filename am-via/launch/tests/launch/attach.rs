@@ -1,4 +1,5 @@
-//! How a task finds its job: behind wrappers, with closed files or reused file numbers, and when a process must not join.
+//! Attaching to a job: directly, behind wrappers, and without a launcher; and which processes are refused. Also how a task's death behind a
+//! wrapper is seen, and that the job's files are not inherited further and vanish with the job.
 
 use std::os::unix::fs::MetadataExt;
 use std::process::Command;

@@ -76,8 +76,8 @@ macro_rules! attribute_functions {
             to: *mut c_void,
             flag: *mut c_int,
         ) -> c_int {
-            // SAFETY: `keep` made the state from functions that the program gave for this use, in their Fortran form: each argument is the
-            // address of a value that lives until the function returns.
+            // SAFETY: `keep` made the state, and `functions[0]` is the program's copy function. A Fortran function takes the address of
+            // each argument; the values at these addresses live until it returns. The caller gives `flag` and `to` as addresses of results.
             unsafe {
                 let kept = Kept::of(state);
                 let function: Copy<$kind> = std::mem::transmute(kept.functions[0]);
@@ -104,8 +104,8 @@ macro_rules! attribute_functions {
             value: *mut c_void,
             state: *mut c_void,
         ) -> c_int {
-            // SAFETY: `keep` made the state from functions that the program gave for this use, in their Fortran form: each argument is the
-            // address of a value that lives until the function returns.
+            // SAFETY: `keep` made the state, and `functions[1]` is the program's delete function. A Fortran function takes the address of
+            // each argument; the values at these addresses live until it returns.
             unsafe {
                 let kept = Kept::of(state);
                 let function: Delete<$kind> = std::mem::transmute(kept.functions[1]);
@@ -255,8 +255,8 @@ pub(crate) fn cancel() -> Callback {
 
 unsafe extern "C-unwind" fn query_in_c(state: *mut c_void, status: *mut MPI_Status) -> c_int {
     type Query = unsafe extern "C-unwind" fn(*const i64, *mut MPI_Status, *mut c_int);
-    // SAFETY: `keep` made the state from functions that the program gave for this use, in their Fortran form: each argument is the address
-    // of a value that lives until the function returns.
+    // SAFETY: `keep` made the state, and `functions[0]` is the program's query function. A Fortran function takes the address of each
+    // argument; the values at these addresses live until it returns. The caller gives the address of `status`.
     unsafe {
         let (kept, mut code) = (Kept::of(state), MPI_SUCCESS);
         let function: Query = std::mem::transmute(kept.functions[0]);
@@ -267,8 +267,8 @@ unsafe extern "C-unwind" fn query_in_c(state: *mut c_void, status: *mut MPI_Stat
 
 unsafe extern "C-unwind" fn free_in_c(state: *mut c_void) -> c_int {
     type Free = unsafe extern "C-unwind" fn(*const i64, *mut c_int);
-    // SAFETY: `keep` made the state from functions that the program gave for this use, in their Fortran form: each argument is the address
-    // of a value that lives until the function returns.
+    // SAFETY: `keep` made the state, and `functions[1]` is the program's free function. A Fortran function takes the address of each
+    // argument; the values at these addresses live until it returns.
     unsafe {
         let (kept, mut code) = (Kept::of(state), MPI_SUCCESS);
         let function: Free = std::mem::transmute(kept.functions[1]);
@@ -279,8 +279,8 @@ unsafe extern "C-unwind" fn free_in_c(state: *mut c_void) -> c_int {
 
 unsafe extern "C-unwind" fn cancel_in_c(state: *mut c_void, is_complete: c_int) -> c_int {
     type Cancel = unsafe extern "C-unwind" fn(*const i64, *const c_int, *mut c_int);
-    // SAFETY: `keep` made the state from functions that the program gave for this use, in their Fortran form: each argument is the address
-    // of a value that lives until the function returns.
+    // SAFETY: `keep` made the state, and `functions[2]` is the program's cancel function. A Fortran function takes the address of each
+    // argument; the values at these addresses live until it returns.
     unsafe {
         let (kept, is_complete, mut code) = (Kept::of(state), c_int::from(is_complete != 0), MPI_SUCCESS);
         let function: Cancel = std::mem::transmute(kept.functions[2]);
@@ -344,8 +344,9 @@ macro_rules! conversions {
             position: i64,
             state: *mut c_void,
         ) -> c_int {
-            // SAFETY: `keep` made the state from functions that the program gave for this use, in their Fortran form: each argument is the
-            // address of a value that lives until the function returns.
+            // SAFETY: `keep` made the state, and `functions[$place]` is the program's conversion function. A Fortran function takes the
+            // address of each argument; the values at these addresses live until it returns. The caller gives `user` and `file`, the
+            // addresses of the data.
             unsafe {
                 let (kept, datatype, mut code) = (Kept::of(state), datatype.0 as c_int, MPI_SUCCESS);
                 let function: Conversion = std::mem::transmute(kept.functions[$place]);
@@ -372,8 +373,8 @@ unsafe extern "C-unwind" fn extent_in_c(
     state: *mut c_void,
 ) -> c_int {
     type Extent = unsafe extern "C-unwind" fn(*const c_int, *mut i64, *const i64, *mut c_int);
-    // SAFETY: `keep` made the state from functions that the program gave for this use, in their Fortran form: each argument is the address
-    // of a value that lives until the function returns.
+    // SAFETY: `keep` made the state, and `functions[2]` is the program's extent function. A Fortran function takes the address of each
+    // argument; the values at these addresses live until it returns. The caller gives `extent`, the address of the result.
     unsafe {
         let (kept, datatype, mut code) = (Kept::of(state), datatype.0 as c_int, MPI_SUCCESS);
         let function: Extent = std::mem::transmute(kept.functions[2]);

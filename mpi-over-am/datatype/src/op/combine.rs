@@ -18,14 +18,14 @@ pub trait Form: 'static {
     /// What a function returns.
     type Result;
 
-    /// Replaces each later element by the result of `combine`. An element has `N` bytes.
+    /// Replaces each later element with the result of `combine`. An element has `N` bytes.
     fn each<const N: usize>(
         earlier: Self::Earlier<'_>,
         later: Self::Later<'_>,
         combine: impl Fn([u8; N], [u8; N]) -> [u8; N],
     ) -> Self::Result;
 
-    /// Replaces the later elements by the earlier ones, whatever their size.
+    /// Replaces the later elements with the earlier ones. Unlike [`each`](Self::each), this does not need the size of an element.
     fn replace(earlier: Self::Earlier<'_>, later: Self::Later<'_>) -> Self::Result;
 
     /// Leaves the later elements as they are.
@@ -40,7 +40,7 @@ pub type Function<F> =
 #[derive(Debug)]
 pub struct Slices;
 
-/// Replaces each later element by the operation's result for the pair. Both slices must have the same length and hold whole elements.
+/// Replaces each later element with the operation's result for the pair. Both slices must have the same length and hold whole elements.
 pub type Combine = Function<Slices>;
 
 impl Form for Slices {

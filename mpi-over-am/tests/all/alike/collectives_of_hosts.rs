@@ -167,11 +167,13 @@ fn parts_of_the_tasks_have_the_hosts_of_these() {
                 sum(part);
             })
         };
-        // Communicators of the tasks of each host; of one task of each host; and of three tasks, two of them on one host, in reverse order.
+        // The tasks of each host.
         let of_host = world.split(Some(rank.cast_signed() / 2), 0).unwrap().expect("a colour");
         assert_eq!((count(&of_host), sum(&of_host)), (0, rank / 2 * 4 + 1));
+        // One task of each host.
         let apart = world.split(Some(rank.cast_signed() % 2), 0).unwrap().expect("a colour");
         assert_eq!(sum(&apart), 6 + 3 * (rank % 2));
+        // Three tasks, two of them on one host, in reverse order.
         let three = world.split(Some(i32::from(rank >= 3)), -rank.cast_signed()).unwrap().expect("a colour");
         // Two messages in each of the two parts.
         assert_eq!((count(&three), sum(&three)), (4, if rank >= 3 { 12 } else { 3 }));

@@ -105,8 +105,8 @@ unsafe extern "C" fn getinfo(
     }
 }
 
-/// Replaces the table of functions of a live object by a copy in which the functions `$name` are replaced. `$type` describes the beginning
-/// of the table; the field `$old` of [`Seen`] keeps the address of the real table. The copy is never freed.
+/// Replaces the table of functions of a live object with a copy in which the functions `$name` are replaced. `$type` describes the
+/// beginning of the table; the field `$old` of [`Seen`] keeps the address of the real table. The copy is never freed.
 macro_rules! replace {
     ($table:expr, $old:ident, $type:ident { $($name:ident: $new:expr),* }) => {{
         let real = *(&raw const $table);

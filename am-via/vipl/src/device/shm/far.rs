@@ -147,7 +147,7 @@ impl State {
     }
 }
 
-/// The messages of a context that wait to be sent. The context owns the state; the network thread does not.
+/// The messages of a context that wait to be sent, for the network thread. The reference is weak: the context owns the state.
 #[derive(Debug)]
 struct Unsent {
     far: Weak<Mutex<State>>,

@@ -12,10 +12,10 @@ use super::line::{self, BEFORE_AREA_BYTES};
 use super::reads::{KEY_MESSAGE_BYTES, KeyMessage, OFFERED_MAX};
 use crate::device::{Completion, Entry, MemHandle, NodeAddress, Payload, ViNumber};
 
-/// Number of messages that posts send to a peer without delay between two calls of the task's progress. Lines of further posts wait for
-/// each other, since each message costs a pass through the network stack.
+/// Number of messages that posts to a peer send immediately between two calls of the task's progress. The lines of later posts are held and
+/// sent together, since each message costs a pass through the network stack.
 const SENT_AT_ONCE: u32 = 8;
-/// After [`SENT_AT_ONCE`] messages, lines wait. A post sends the waiting lines if they are at least `HELD_LINES`, or have more than
+/// After [`SENT_AT_ONCE`] messages, a post sends the held lines only if there are at least `HELD_LINES`, or they have more than
 /// [`HELD_BYTES`].
 const HELD_LINES: usize = 16;
 const HELD_BYTES: usize = 8 << 10;
