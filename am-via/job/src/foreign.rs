@@ -139,8 +139,8 @@ fn lead(launcher: &mut dyn Launcher) -> io::Result<Invitation> {
 }
 
 /// The host of each task. Hosts are numbered in the order of their first tasks, so task 0 is on host 0. `firsts` has, for each task, the
-/// first task whose memory file that task can open. If task A names B, but B names another task than itself, then A and B do not see the
-/// same processes, and A gets a host of its own.
+/// first task whose memory file that task can open, or the task itself. If task A names B, but B names another task than itself, then A and
+/// B do not see the same processes, and A gets a host of its own.
 fn hosts(firsts: &[u32]) -> Vec<u32> {
     let mut numbers = BTreeMap::new();
     let host_of = |(task, &first): (u32, &u32)| {
