@@ -158,7 +158,7 @@ impl<F: Fabric> Context<F, HandlerTable> {
     /// Calls `function` at `target` and waits for its result.
     ///
     /// # Errors
-    /// An unknown or dead target; a call inside a handler; no function is registered in this task; arguments that cannot be serialized
+    /// An unknown or dead target; a call inside a handler; the function is not registered in this task; arguments that cannot be serialized
     /// ([`Error::Arguments`]). [`Error::Refused`]: the function panicked, or the target could not read the arguments or serialize the
     /// result. A result that this task cannot read ([`Error::Protocol`]); a purge of the target; an error while making progress.
     pub fn call<A: Serialize, R: DeserializeOwned>(
@@ -225,10 +225,13 @@ impl<F: Fabric> Context<F, HandlerTable> {
         self.amsend(target, function.handler, &[], &bytes, options)
     }
 
-    /// The table of calls under way; an error if no function is registered.
+    /// The table of calls under way; an error if no function is registered, or none with this number.
     fn results(&self, handler: HandlerId) -> Result<Arc<Mutex<Results>>> {
-        let none = Error::UnregisteredHandler { handler: handler.0, registered: self.handlers_count() };
-        self.handlers.calls.as_ref().map(|(_, results)| Arc::clone(results)).ok_or(none)
+        let registered = self.handlers_count();
+        match &self.handlers.calls {
+            Some((_, results)) if usize::from(handler.0) < registered => Ok(Arc::clone(results)),
+            _ => Err(Error::UnregisteredHandler { handler: handler.0, registered }),
+        }
     }
 
     /// The handler for results, registered before the first function.

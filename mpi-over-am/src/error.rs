@@ -343,7 +343,7 @@ pub enum Error {
         rank: i64,
     },
     /// An argument that the call rejects.
-    #[error("{call}: {what} (the value is {value})")]
+    #[error("{call}: {what}{}", shown(.value))]
     Refused {
         /// The error class.
         class: ErrorClass,
@@ -351,8 +351,8 @@ pub enum Error {
         call: &'static str,
         /// What is wrong, and what to do.
         what: &'static str,
-        /// The value of the argument.
-        value: i64,
+        /// The value of the argument; `None` if no single argument is at fault.
+        value: Option<i64>,
     },
     /// Memory that all tasks of a window share cannot be allocated.
     #[error("memory shared by all tasks cannot be allocated: {why}")]
@@ -511,11 +511,21 @@ pub enum Error {
     Core(#[from] am_core::error::Error),
 }
 
+/// A value, as it stands at the end of a message.
+fn shown(value: &Option<i64>) -> String {
+    value.map_or_else(String::new, |value| format!(" (the value is {value})"))
+}
+
 impl Error {
-    /// The error for an argument that `call` rejects.
+    /// The error for an argument that `call` rejects, or for a call that is not allowed now.
     #[cold]
-    pub(crate) fn refused(class: ErrorClass, call: &'static str, what: &'static str, value: i64) -> Self {
-        Self::Refused { class, call, what, value }
+    pub(crate) fn refused(
+        class: ErrorClass,
+        call: &'static str,
+        what: &'static str,
+        value: impl Into<Option<i64>>,
+    ) -> Self {
+        Self::Refused { class, call, what, value: value.into() }
     }
 
     /// The MPI error class.

@@ -171,10 +171,12 @@ impl<F: Fabric> State<F> {
     /// [`Error::TooMany`].
     #[inline(always)]
     pub(crate) fn check_sends(&mut self, len: u64) -> Result<()> {
+        if !self.context.handlers().requests.has_free_slot() {
+            return Err(too_many_requests());
+        }
         match self.long_sends_max {
             Some(max) if len > self.eager_limits.bytes as u64 => self.check_long_sends(max),
-            _ if self.context.handlers().requests.has_free_slot() => Ok(()),
-            _ => Err(too_many_requests()),
+            _ => Ok(()),
         }
     }
 

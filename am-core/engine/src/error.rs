@@ -81,9 +81,9 @@ pub enum Error {
         /// How many handlers are registered here.
         registered: usize,
     },
-    /// A call of a function in a context that has registered no function.
+    /// A call of a function in a context that has not registered it.
     #[error(
-        "handler {handler} cannot be called: none of the {registered} handlers of this context is a function; register the function in this context before you call it"
+        "function {handler} is none of the {registered} handlers of this context: register the function in this context before you call it"
     )]
     UnregisteredHandler {
         /// The handler number.

@@ -101,6 +101,20 @@ fn a_communicating_call_inside_a_function_or_beside_its_state_is_refused() {
 }
 
 #[test]
+fn a_function_of_another_context_is_refused() {
+    let (_, endpoints) = network(Config::new(2));
+    let mut nodes: Vec<_> = endpoints.into_iter().map(am_core::Context::new).collect();
+    let none = nodes[1].function(|()| 1).expect("a function");
+    let refused = nodes[0].begin_call(TaskId(1), none, ()).expect_err("no function is registered");
+    assert!(matches!(refused, Error::UnregisteredHandler { registered: 0, .. }), "{refused}");
+    // Task 0 now has a function, but not this one.
+    nodes[0].function(|()| 1).expect("a function");
+    let other = nodes[1].function(|()| 2).expect("a function");
+    let refused = nodes[0].begin_call(TaskId(1), other, ()).expect_err("task 0 has not registered it");
+    assert!(matches!(refused, Error::UnregisteredHandler { registered: 2, .. }), "{refused}");
+}
+
+#[test]
 fn a_call_ends_with_the_death_of_its_target() {
     let (net, endpoints) = network(Config::new(2));
     let mut nodes: Vec<_> = endpoints.into_iter().map(am_core::Context::new).collect();

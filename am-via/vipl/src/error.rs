@@ -93,7 +93,7 @@ pub enum VipError {
         peer: NodeAddress,
     },
     /// The two VIs have different reliability levels (`VIP_INVALID_RELIABILITY_LEVEL`).
-    #[error("this VI is {ours:?}, the peer's is {theirs:?}: create both with the same level")]
+    #[error("this VI has the level {ours}, the peer's has {}: create both with the same level", named(.theirs))]
     InvalidReliabilityLevel {
         /// The level of this side's VI.
         ours: Reliability,
@@ -172,6 +172,11 @@ pub enum VipError {
     /// An error of the device.
     #[error(transparent)]
     Device(#[from] DeviceError),
+}
+
+/// The reliability level that a peer claims.
+fn named(level: &Option<Reliability>) -> String {
+    level.map_or_else(|| "one that does not exist".to_owned(), |level| level.to_string())
 }
 
 impl VipError {

@@ -1,5 +1,7 @@
 //! Virtual interfaces (VIs): each is one end of a connection, with the state machine of VIA 1.0 chapter 2.
 
+use std::fmt;
+
 use crate::credits::{CREDIT_RETURNS, Class, CreditPlan, Credits, Immediate, Packets};
 use crate::device::{
     Device, DeviceError, Entry, Link, NodeAddress, Operation, Payload, Posted, Seen, Storing, ViNumber,
@@ -31,6 +33,16 @@ pub enum Reliability {
     ReliableDelivery = 2,
     /// Like `ReliableDelivery`, but a descriptor is done only when its data are stored at the peer.
     ReliableReception = 4,
+}
+
+impl fmt::Display for Reliability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unreliable => "Unreliable Delivery",
+            Self::ReliableDelivery => "Reliable Delivery",
+            Self::ReliableReception => "Reliable Reception",
+        })
+    }
 }
 
 /// Attributes of a VI (`VIP_VI_ATTRIBUTES`).

@@ -124,7 +124,7 @@ impl<F: Fabric, L: LockPolicy> PendingCommunicator<F, L> {
 }
 
 fn not_there() -> Error {
-    Error::refused(ErrorClass::Request, "idup", "the request is not complete, or was cancelled", 0)
+    Error::refused(ErrorClass::Request, "idup", "the request is not complete, or was cancelled", None)
 }
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {

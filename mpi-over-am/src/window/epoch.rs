@@ -154,7 +154,8 @@ impl Epochs {
         is_here(self.locked_all) || self.locks.get(rank as usize).is_some_and(|&held| is_here(held))
     }
 
-    pub(super) fn check_closed(&self, call: &'static str, value: u64) -> Result<()> {
+    /// `handle`: the window's, for the message.
+    pub(super) fn check_closed(&self, call: &'static str, handle: Option<i64>) -> Result<()> {
         let is_open = self.started.is_some()
             || self.is_starting
             || self.posted.is_some()
@@ -163,8 +164,7 @@ impl Epochs {
         if !is_open {
             return Ok(());
         }
-        let what = "an epoch is open: end it first";
-        Err(refused(call, what, i64::try_from(value).unwrap_or(i64::MAX)))
+        Err(refused(call, "an epoch of this window is open: end it first", handle))
     }
 
     /// Checks that a lock may begin: the rank must not be locked, and no epoch of [`Window::start`] or [`Window::lock_all`] may be open.
@@ -207,7 +207,7 @@ impl Epochs {
     }
 }
 
-pub(super) fn refused(call: &'static str, what: &'static str, value: i64) -> Error {
+pub(super) fn refused(call: &'static str, what: &'static str, value: impl Into<Option<i64>>) -> Error {
     Error::refused(ErrorClass::RmaSync, call, what, value)
 }
 
@@ -247,7 +247,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     pub(crate) fn check_fence(&self, promise: Assertion) -> Result<()> {
         let known = Assertion::NO_STORE | Assertion::NO_PUT | Assertion::NO_PRECEDE | Assertion::NO_SUCCEED;
         promise.only("Window::fence", known)?;
-        self.epochs.with(|epochs| epochs.check_closed("Window::fence", 0))
+        let handle = self.given_handle();
+        self.epochs.with(|epochs| epochs.check_closed("Window::fence", handle))
     }
 
     /// The end of [`fence`](Self::fence), when all tasks have called it.

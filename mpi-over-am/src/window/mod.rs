@@ -431,8 +431,15 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
 
     /// Rejects the end of the window while an epoch is open.
     pub(crate) fn check_free(&self) -> Result<()> {
-        let handle = self.properties.handle.get();
+        let handle = self.given_handle();
         self.epochs.with(|epochs| epochs.check_closed("Window::free", handle))
+    }
+
+    /// The handle that a layer above has given the window, if any.
+    fn given_handle(&self) -> Option<i64> {
+        Some(self.properties.handle.get())
+            .filter(|&handle| handle != 0)
+            .and_then(|handle| handle.try_into().ok())
     }
 
     /// The last step of [`free`](Self::free), when all tasks have called it.

@@ -44,7 +44,8 @@ fn must_say(said: &str, expected: &[&str]) {
     }
 }
 
-/// One test for all jobs that only wait, which run at once: as tests of their own they would keep all test threads of a small machine waiting.
+/// One test for all jobs that only wait, which run at once: as tests of their own they would keep all test threads of a small machine
+/// waiting.
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn jobs_that_hang_are_reported_with_the_reason() {

@@ -107,7 +107,9 @@ impl RawPieces<RawBytes> {
         let mut done = 0;
         while let Some(part) = self.part_at(offset + done, len as u64 - done).filter(|part| !part.is_empty())
         {
-            done += writer.put(part) as u64;
+            let put = writer.put(part);
+            assert!(put > 0, "the writer has {len} bytes free");
+            done += put as u64;
         }
     }
 }

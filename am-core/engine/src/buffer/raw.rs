@@ -410,6 +410,7 @@ impl<'a> PacketWriter<'a> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::pieces::RawPieces;
     use super::*;
     use alloc::vec;
     use alloc::vec::Vec;
@@ -440,6 +441,16 @@ mod tests {
         assert_eq!((writer.used(), writer.remaining()), (25, 5));
         assert_eq!(to[1..25], [&source[..8], &source[16..24], &source[32..40]].concat());
         assert_eq!(to[25..], [0; 5]);
+    }
+
+    #[test]
+    #[should_panic(expected = "the writer has 10 bytes free")]
+    fn a_gather_into_a_writer_that_is_too_small_ends() {
+        let source = [1u8; 10];
+        // SAFETY: `source` outlives the pieces, and is not written.
+        let piece = unsafe { RawBytes::new(NonNull::from(&source).cast(), 10) };
+        let mut to = [0u8; 5];
+        RawPieces::List(vec![(piece, 10)]).gather_from(0, 10, &mut PacketWriter::over(&mut to));
     }
 
     #[test]

@@ -99,6 +99,10 @@ fn attributes_that_do_not_match_connect_nobody() {
         }
         assert_eq!(errors.len(), 2, "{errors:?}");
         assert!(errors.iter().all(|error| error.vip_return() == code), "{errors:?}");
+        if code == VipReturn::InvalidReliabilityLevel {
+            let text = "this VI has the level Reliable Delivery, the peer's has Reliable Reception: create both with the same level";
+            assert!(errors.iter().any(|error| error.to_string() == text), "{errors:?}");
+        }
     }
 }
 
