@@ -1,9 +1,9 @@
 //! A job: its tasks, the memory files that they share, and their states.
 //!
 //! The launcher creates all files before the first task starts ([`JobOwner`]); a task attaches to them ([`Job::attach`]). They have no name
-//! in any file system: tasks inherit them as open files, or find them in `/proc` under the launcher's number if a wrapper closed them. A
-//! program that was started without a launcher is a job of one task. Tasks started by a launcher of another project create their job
-//! themselves (`foreign`), from that launcher's information.
+//! in any file system: tasks inherit them as open files, or find them in `/proc` under the launcher's process number if a wrapper closed
+//! them. A program that was started without a launcher is a job of one task. Tasks started by a launcher of another project create their
+//! job themselves (`foreign`), from that launcher's information.
 //!
 //! Programs that a task starts do not inherit the files: from the attachment on they are closed on exec. A program that takes the task's
 //! place by exec may attach again, and finds the files in `/proc`. The new program can open only contexts that the earlier program has not

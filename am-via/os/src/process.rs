@@ -158,7 +158,7 @@ pub fn become_subreaper() -> io::Result<()> {
 /// Steps of a child between fork and exec.
 #[derive(Clone, Debug, Default)]
 pub struct BeforeExec {
-    /// Files of the parent that the program inherits under the same numbers.
+    /// File descriptors of the parent that the program inherits.
     pub inherit: Vec<i32>,
     /// The one processor that the child is bound to.
     pub cpu: Option<usize>,

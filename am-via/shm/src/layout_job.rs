@@ -58,7 +58,7 @@ pub struct JobHeader {
     pub pid_namespace: AtomicU64,
     /// How all tasks order a store before a load of a peer's store: `SleepBarrier::to_word`.
     pub barrier: AtomicU32,
-    /// Descriptor number under which tasks inherit the file for their records.
+    /// Descriptor as which tasks inherit the file for their records.
     pub record_fd: AtomicI32,
     /// Inode of that file; 0: there is none.
     pub record_inode: AtomicU64,

@@ -79,7 +79,7 @@ pub(crate) fn flush<F: Fabric, L: LockPolicy>(state: &mut Turn<'_, F, L>, owner:
     while let Some(request) = state.handlers().attached.oldest(owner) {
         state.wait_over(request)?;
         let handlers = state.handlers();
-        // Another thread may have freed the message meanwhile.
+        // Another thread may have freed the message during the wait.
         if handlers.attached.oldest(owner) == Some(request) {
             result = result.and(handlers.requests.take(request).map(|_| ()));
             handlers.attached.free_oldest(owner);

@@ -298,8 +298,8 @@ impl SendData {
         }
     }
 
-    /// [`copy_to`](Self::copy_to) if at least one side is not contiguous. There is no intermediate copy if the other side is contiguous, or
-    /// if both have the same layout.
+    /// The rest of [`copy_to`](Self::copy_to): at least one side is not contiguous. There is no intermediate copy if the other side is
+    /// contiguous, or if both have the same layout.
     fn copy_elements_to(&self, from: Option<RawBytes>, to: &RecvData, memory: Option<RawBuffer>) -> u64 {
         let len = self.packed_len().min(to.packed_len());
         if let Some(from) = from {

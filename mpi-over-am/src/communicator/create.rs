@@ -440,8 +440,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         all
     }
 
-    /// The words of each task of the local group, by rank. All tasks must pass the same number of words, at least one. Other threads have
-    /// their turns meanwhile.
+    /// The words of each task of the local group, by rank. All tasks must pass the same number of words, at least one. Other threads can
+    /// have turns during the call.
     pub(crate) fn gather_words(&self, own: &[u64]) -> Result<Vec<Vec<u64>>> {
         let local = self.local();
         let mut all = local.placed_words(own);

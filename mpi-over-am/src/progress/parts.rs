@@ -186,7 +186,7 @@ pub(crate) fn has_arrived<F: Fabric>(
 #[cold]
 #[inline(never)]
 pub(super) fn drive<F: Fabric>(context: &mut Context<F, MpiHandlers>, request: RequestId) {
-    // The parts are taken out of the table meanwhile, because the requests of their messages are in the table, too.
+    // The parts are taken out of the table during this call, because the requests of their messages are in the table, too.
     let Some(mut parts) = context.handlers_mut().requests.take_parts(request) else { return };
     let (is_complete, status, failure) = match &mut *parts {
         Parts::Send(sending) => (sending.collect(context), Status::EMPTY, &mut sending.failure),

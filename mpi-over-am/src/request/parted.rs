@@ -298,7 +298,7 @@ impl<T: AnyBitPattern + Send + Sync, F: Fabric, L: LockPolicy> PartitionedReceiv
     pub fn start(&self) -> Result<()> {
         let Operation { id, .. } = self.operation;
         let mut turn = self.operation.turn()?;
-        // In the same turn, so that no thread borrows a part meanwhile.
+        // In the turn in which the round starts, so that no thread borrows a part between this check and the start.
         if self.parts().is_seen() {
             return Err(Error::NotStartable { request: id.number(), is_persistent: true });
         }

@@ -400,7 +400,7 @@ impl Requests {
         self.end(id, failure);
     }
 
-    /// Number of operations that ended while a call watched them. If it is unchanged, no watched operation has ended meanwhile.
+    /// Number of operations that ended while a call watched them. As long as it is unchanged, no watched operation has ended.
     #[inline(always)]
     pub(crate) fn watched_ended(&self) -> u64 {
         self.watched_ended

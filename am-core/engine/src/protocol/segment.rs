@@ -109,7 +109,7 @@ impl<U: UserCode> Engine<U> {
                     }
                 }
                 From::Exposed { grant, offset, .. } => {
-                    // Each piece is checked, because the region may be unexposed meanwhile.
+                    // Each piece is checked, because the region may be unexposed between two pieces.
                     let part = match granted(fabric, grant, offset.wrapping_add(sent), len, Access::READ) {
                         Ok(part) => part,
                         Err(error) => {

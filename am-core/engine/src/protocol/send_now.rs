@@ -164,7 +164,7 @@ impl<U: UserCode> Engine<U> {
                 let label = packet::label(Kind::Put, FIRST);
                 fabric.post_inline(target.index, Class::OneWay, label, &packet)?
             }
-            // The memory was unexposed meanwhile, or there was an error: `write` reports which.
+            // The memory was unexposed after `find_mapped`, or there was an error: `write` reports which.
             _ => return Ok(Posted::NotWhole),
         };
         Ok(if outcome == Outcome::Done { Posted::Sent } else { Posted::NoCredit })

@@ -1,4 +1,4 @@
-//! Exposing and unexposing memory, also while peers access it.
+//! New buffers; unexposing memory, also while peers access it; addresses of unexposed memory; and mapped ranges.
 
 use super::Check;
 use super::common::{everyone, next, pattern, previous};

@@ -1,4 +1,5 @@
-//! Puts and gets: all lengths, all counters, and unchanged memory around their ranges.
+//! Puts and gets of all lengths, with all counters, with owned and borrowed buffers, and of private memory. The memory around their ranges
+//! stays unchanged.
 
 use std::cell::RefCell;
 

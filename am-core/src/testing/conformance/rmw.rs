@@ -1,4 +1,5 @@
-//! Atomic operations: each returns and stores the specified values, and none is lost under contention.
+//! Atomic operations and accumulates: each returns and stores the specified values, and none is lost under contention. Also the errors of
+//! accumulates.
 
 use super::Check;
 use super::common::{everyone, new_counter, next};

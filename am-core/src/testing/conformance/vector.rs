@@ -1,4 +1,4 @@
-//! Non-contiguous data: lists and strides at either side, by put, get and amsend.
+//! Non-contiguous data: lists and strides at either side, by put, get and amsend. Also multicasts, and errors about layouts.
 
 use super::Check;
 use super::common::{Shared, everyone, new_counter, next, pattern, previous, register};

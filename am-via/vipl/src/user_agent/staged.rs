@@ -151,7 +151,7 @@ impl<D: Device> UserAgent<D> {
         let Self { nic: Nic { device, vis, .. }, kernel, .. } = self;
         let Some(found) = vis.get_mut(vi.0) else { return false };
         let need = MemAttributes { ptag: found.attributes.ptag.number(), rdma_write: false, rdma_read: true };
-        // Checked for each piece, since the registration may end meanwhile.
+        // Checked for each piece, since the registration may end between two pieces.
         let from = kernel.registrations.translate(handle, offset, left, need);
         let Some(from) = from.ok().filter(|_| found.attributes.rdma_read) else {
             self.refuse_access(vi, AsyncCode::RdmaReadProtection);
