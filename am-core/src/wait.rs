@@ -330,8 +330,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.progress()
     }
 
-    /// The rest of [`probe`](Self::probe): errors are kept, a task has failed, or a purge drops packets. Kept errors are returned first; the
-    /// failure of a task does not stop progress.
+    /// The rest of [`probe`](Self::probe): errors are kept, a task has failed, or a purge drops packets. Kept errors are returned first;
+    /// the failure of a task does not stop progress.
     #[cold]
     #[inline(never)]
     fn probe_with_attention(&mut self) -> Result<bool> {
