@@ -177,10 +177,19 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.fabric.peer(target.seen_from(self.fabric.endpoint().context))
     }
 
-    /// Whether `packets` messages can be sent to `target` now, and would carry `bytes` in pieces sooner than one announced message: see
+    /// Whether `packets` messages can be sent to `target` now, and would carry `len` bytes in pieces sooner than one announced message: see
     /// [`Post::takes_pieces`](crate::fabric::Post::takes_pieces).
-    pub fn takes_pieces(&mut self, target: Peer, bytes: &[u8], packets: u32) -> bool {
-        self.fabric.takes_pieces(target.index, bytes, packets)
+    ///
+    /// # Errors
+    /// The target has failed, or has closed its context.
+    pub fn takes_pieces(&mut self, target: Peer, len: usize, packets: u32) -> Result<bool> {
+        self.fabric.takes_pieces(target.index, len, packets)
+    }
+
+    /// Whether `packets` messages would carry `len` bytes to `target` sooner than one announced message even if they had to wait for
+    /// credits: see [`Post::pieces_may_wait`](crate::fabric::Post::pieces_may_wait).
+    pub fn pieces_may_wait(&mut self, target: Peer, len: usize, packets: u32) -> bool {
+        self.fabric.pieces_may_wait(target.index, len, packets)
     }
 
     /// Whether the processors of this task and of `target` share a cache, as far as is known: see

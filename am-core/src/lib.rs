@@ -205,6 +205,6 @@ pub use shared::SharedContext;
 pub use task::{Endpoint, TaskId};
 pub use transfer::{AtomicOp, Width};
 pub use verbs::{
-    Accumulation, AmOptions, Amsend, Element, Get, GetOptions, Group, Operation, OwnedHandle, PeerStatistics,
-    PollReason, Put, PutOptions, Query, Returned, RmwHandle, Scope,
+    Accumulation, AmOptions, Amsend, AmsendInPieces, Element, Get, GetOptions, Group, Operation, OwnedHandle,
+    PeerStatistics, PollReason, Put, PutOptions, Query, Returned, RmwHandle, Scope,
 };

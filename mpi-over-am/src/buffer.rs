@@ -21,7 +21,7 @@ use am_core::error::Outcome;
 use am_core::fabric::Fabric;
 use am_core::handler::{HandlerId, HandlerSet};
 use am_core::task::TaskId;
-use am_core::{AmOptions, Amsend, Context};
+use am_core::{AmOptions, Amsend, AmsendInPieces, Context};
 use bytemuck::{AnyBitPattern, NoUninit};
 
 pub(crate) use data::{Gather, Scatter, Window};
@@ -176,6 +176,20 @@ pub(crate) fn amsend<F: Fabric, H: HandlerSet>(
     // SAFETY: the maker of `bytes` has promised that they stay readable and unwritten until the operation has ended: until `start_raw`
     // returns Done or an error, or the request is reported.
     unsafe { context.start_raw(Amsend { target, handler, uhdr, options }, bytes, request) }
+}
+
+/// Like [`amsend`], for a message in pieces, which may wait for credits.
+///
+/// # Errors
+/// Those of [`Context::start_raw`].
+pub(crate) fn amsend_in_pieces<F: Fabric, H: HandlerSet>(
+    context: &mut Context<F, H>,
+    message: AmsendInPieces<'_>,
+    bytes: RawBytes,
+    request: u64,
+) -> am_core::error::Result<Outcome> {
+    // SAFETY: as in `amsend`.
+    unsafe { context.start_raw(message, bytes, Some(request)) }
 }
 
 #[cfg(test)]

@@ -35,6 +35,8 @@ pub(crate) fn parse(uhdr: &[u8]) -> Option<(Envelope, u32)> {
 /// Bytes of the word that may follow the header: the name of a synchronous send's request, which the acknowledgement returns, or the length
 /// of a message in pieces.
 pub(crate) const WORD_BYTES: usize = 4;
+/// Bytes of the header and the word.
+pub(crate) const BYTES_WITH_WORD: usize = BYTES + WORD_BYTES;
 
 /// Encodes a request's handle.
 #[expect(clippy::cast_possible_truncation, reason = "a handle is below 2^31")]
@@ -44,12 +46,8 @@ pub(crate) fn name_of(handle: usize) -> u32 {
 
 /// Like [`to_bytes`], with a word after the header.
 #[inline(always)]
-pub(crate) fn to_bytes_with_word(
-    envelope: &Envelope,
-    destination: u32,
-    word: u32,
-) -> [u8; BYTES + WORD_BYTES] {
-    let mut bytes = [0; BYTES + WORD_BYTES];
+pub(crate) fn to_bytes_with_word(envelope: &Envelope, destination: u32, word: u32) -> [u8; BYTES_WITH_WORD] {
+    let mut bytes = [0; BYTES_WITH_WORD];
     bytes[..BYTES].copy_from_slice(&to_bytes(envelope, destination));
     bytes[BYTES..].copy_from_slice(&word.to_le_bytes());
     bytes

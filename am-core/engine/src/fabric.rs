@@ -217,10 +217,19 @@ pub trait Post {
         None::<NotInLine>
     }
 
-    /// Whether the given number of one-way packets can be posted to a peer now, and would carry `bytes` there sooner than a
+    /// Whether the given number of one-way packets can be posted to a peer now, and would carry `len` bytes there sooner than a
     /// [`read`](Memory::read) by the peer would: both tasks then copy at the same time, or the network carries the packets as one message.
     /// If so, and the number is not 0, the caller must post these packets next. The fabric must refuse none of them until it is polled.
-    fn takes_pieces(&mut self, _to: PeerIndex, _bytes: &[u8], _packets: u32) -> bool {
+    ///
+    /// # Errors
+    /// The peer has failed, or has closed its context.
+    fn takes_pieces(&mut self, _to: PeerIndex, _len: usize, _packets: u32) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// Whether the given number of one-way packets would carry `len` bytes to a peer sooner than a read even if the packets first had to
+    /// wait for credits. If so, [`takes_pieces`](Self::takes_pieces) accepts them once the peer has consumed all earlier packets.
+    fn pieces_may_wait(&mut self, _to: PeerIndex, _len: usize, _packets: u32) -> bool {
         false
     }
 

@@ -265,8 +265,12 @@ impl Post for Loopback {
         true
     }
 
-    fn takes_pieces(&mut self, PeerIndex(to): PeerIndex, _bytes: &[u8], packets: u32) -> bool {
-        self.network.lock().takes(self.own, TaskId(to), packets)
+    fn takes_pieces(&mut self, PeerIndex(to): PeerIndex, _len: usize, packets: u32) -> Result<bool> {
+        Ok(self.network.lock().takes(self.own, TaskId(to), packets))
+    }
+
+    fn pieces_may_wait(&mut self, _to: PeerIndex, _len: usize, packets: u32) -> bool {
+        self.network.lock().takes_some_time(packets)
     }
 
     fn arrived(&self, arrival: &Arrival) -> Arrived<'_> {

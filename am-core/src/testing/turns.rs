@@ -268,9 +268,13 @@ impl<F: Fabric> Post for InTurn<F> {
         self.fabric.shares_cache(to)
     }
 
-    fn takes_pieces(&mut self, to: PeerIndex, bytes: &[u8], packets: u32) -> bool {
+    fn takes_pieces(&mut self, to: PeerIndex, len: usize, packets: u32) -> Result<bool> {
         self.turn.begin();
-        self.fabric.takes_pieces(to, bytes, packets)
+        self.fabric.takes_pieces(to, len, packets)
+    }
+
+    fn pieces_may_wait(&mut self, to: PeerIndex, len: usize, packets: u32) -> bool {
+        self.fabric.pieces_may_wait(to, len, packets)
     }
 
     fn arrived(&self, arrival: &Arrival) -> Arrived<'_> {

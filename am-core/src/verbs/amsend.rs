@@ -3,6 +3,7 @@
 use am_core_engine::protocol::{End, Issued, Outgoing, Posted, Source};
 
 use super::operation::{Operation, sealed::Sealed};
+use crate::buffer::RawBytes;
 use crate::context::Context;
 use crate::counter::{Counter, CounterName};
 use crate::error::{Outcome, Result};
@@ -81,6 +82,35 @@ impl<T: Target, S: Source> Operation<S> for Amsend<'_, T> {
         let outgoing = self.outgoing(target);
         let end = End { origin: self.options.origin, ..end };
         context.engine.send(&mut context.fabric, outgoing, memory, end)
+    }
+}
+
+/// An [`Amsend`] without counters whose data are sent as several messages: see [`Context::try_amsend_in_pieces`]. Pieces that cannot be
+/// sent at once wait for credits, so [`Context::pieces_may_wait`] must hold for their number.
+#[derive(Clone, Copy, Debug)]
+pub struct AmsendInPieces<'a> {
+    /// The message, whose options are not used.
+    pub message: Amsend<'a>,
+    /// Bytes of each piece but the last one, which may be shorter. Not 0.
+    pub piece_bytes: u32,
+}
+
+impl Sealed for AmsendInPieces<'_> {}
+
+impl Operation<RawBytes> for AmsendInPieces<'_> {
+    const CALL: &'static str = "amsend";
+
+    fn begin<F: Fabric, H: HandlerSet>(
+        &self,
+        context: &mut Context<F, H>,
+        memory: RawBytes,
+        end: End,
+    ) -> Result<Issued> {
+        let Amsend { target, handler, uhdr, .. } = self.message;
+        record::sent(&context.handlers, target, (handler, uhdr), memory.len() as u64);
+        let target = target.seen_from(context.fabric.endpoint().context);
+        let outgoing = Amsend { target, handler, uhdr, options: AmOptions::default() }.outgoing(target);
+        context.engine.send_in_pieces(&mut context.fabric, &outgoing, memory, self.piece_bytes, end)
     }
 }
 
@@ -205,6 +235,33 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         }
         self.engine.bump_own(message.options.origin);
         Ok(Outcome::Done)
+    }
+
+    /// Sends `udata` as several messages of `piece_bytes` (the last one may be shorter), between which the target gets no other message of
+    /// this context: the first has the user header `uhdr`, and the others have none. Sends nothing and returns [`Outcome::Retry`] unless
+    /// all of them can be sent at once, and are sooner there than one announced message ([`takes_pieces`](Self::takes_pieces)).
+    ///
+    /// # Errors
+    /// Those of [`amsend`](Self::amsend).
+    ///
+    /// # Panics
+    /// `piece_bytes` is 0.
+    pub fn try_amsend_in_pieces(
+        &mut self,
+        target: TaskId,
+        handler: HandlerId,
+        uhdr: &[u8],
+        udata: &[u8],
+        piece_bytes: u32,
+    ) -> Result<Outcome> {
+        in_handler::check("try_amsend_in_pieces")?;
+        let to = target.seen_from(self.fabric.endpoint().context);
+        let outgoing = Amsend { target: to, handler, uhdr, options: AmOptions::default() }.outgoing(to);
+        let sent = self.engine.try_in_pieces(&mut self.fabric, &outgoing, udata, piece_bytes as usize)?;
+        if sent == Outcome::Done {
+            record::sent(&self.handlers, target, (handler, uhdr), udata.len() as u64);
+        }
+        Ok(sent)
     }
 
     /// Withdraws the message that [`start_raw`](Self::start_raw) has begun for `request`, unless its target has accepted it. The request is

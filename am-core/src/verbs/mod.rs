@@ -17,7 +17,7 @@ mod rmw;
 mod scope;
 
 pub use accumulate::{Accumulation, Element};
-pub use amsend::{AmOptions, Amsend};
+pub use amsend::{AmOptions, Amsend, AmsendInPieces};
 pub use get::{Get, GetOptions};
 pub use msgpoll::PollReason;
 pub use multicast::Group;

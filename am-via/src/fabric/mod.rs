@@ -149,27 +149,10 @@ impl<D: Device> ViaFabric<D> {
     ) -> Result<Outcome> {
         // The entry is built here, from values that fit into registers: built by the caller, it would be in memory on the fast path, too.
         let entry = packet(operation, label, in_entry);
-        let Some((vi, _)) = self.nic.vi(at) else { return Ok(Outcome::Retry) };
-        let (state, is_open, to) = (vi.state(), vi.is_open(), endpoint(vi.peer));
-        let is_closed = vi.is_peer_closed;
-        match state {
-            _ if is_open => {}
-            ViState::Error if class == Class::Answer => {}
-            ViState::Error if is_closed => return Err(self.closed(to)),
-            ViState::Error => return Err(self.post_failed(to, DeviceError::Closed(ViNumber(at)))),
-            ViState::Connected | ViState::Idle | ViState::ConnectPending => {
-                if let Some(what) = self.nic.device.failure(to.task.0) {
-                    return Err(Error::PeerFailed { task: to.task, what });
-                }
-                match self.nic.connect_standing(at) {
-                    Ok(true) => {}
-                    Ok(false) => return Ok(Outcome::Retry),
-                    Err(error) => return Err(self.post_failed(to, error)),
-                }
-            }
-        }
+        let is_connected = self.connect_to_post(at, class)?;
         let of = class_of(class);
-        let Some((vi, device)) = self.nic.vi(at) else { return Ok(Outcome::Retry) };
+        let Some((vi, device)) = self.nic.vi(at).filter(|_| is_connected) else { return Ok(Outcome::Retry) };
+        let to = endpoint(vi.peer);
         if !vi.may_send_now(device, of) {
             return Ok(Outcome::Retry);
         }
@@ -182,6 +165,29 @@ impl<D: Device> ViaFabric<D> {
             Ok(Posted::Done) => Ok(Outcome::Done),
             Ok(Posted::Retry) => Ok(Outcome::Retry),
             Err(error) => Err(self.post_failed(to, error)),
+        }
+    }
+
+    /// Begins to connect the VI to a peer if it is not connected. Returns whether packets of this class may be posted if there are credits.
+    ///
+    /// # Errors
+    /// The peer has failed, or has closed its context.
+    #[cold]
+    fn connect_to_post(&mut self, at: u32, class: Class) -> Result<bool> {
+        let Some((vi, _)) = self.nic.vi(at) else { return Ok(false) };
+        let (state, is_open, to) = (vi.state(), vi.is_open(), endpoint(vi.peer));
+        let is_closed = vi.is_peer_closed;
+        match state {
+            _ if is_open => Ok(true),
+            ViState::Error if class == Class::Answer => Ok(true),
+            ViState::Error if is_closed => Err(self.closed(to)),
+            ViState::Error => Err(self.post_failed(to, DeviceError::Closed(ViNumber(at)))),
+            ViState::Connected | ViState::Idle | ViState::ConnectPending => {
+                if let Some(what) = self.nic.device.failure(to.task.0) {
+                    return Err(Error::PeerFailed { task: to.task, what });
+                }
+                self.nic.connect_standing(at).map_err(|error| self.post_failed(to, error))
+            }
         }
     }
 
@@ -487,14 +493,24 @@ impl<D: Device> Post for ViaFabric<D> {
         vi.in_line(device).map(ViInLine)
     }
 
-    fn takes_pieces(&mut self, PeerIndex(to): PeerIndex, bytes: &[u8], packets: u32) -> bool {
-        let Some((vi, device)) = self.nic.vi(to) else { return false };
-        let takes =
-            device.prefers_pieces(vi.peer, bytes.len(), packets) && vi.may_send_several(device, packets);
-        if takes {
-            device.expect_posts(vi.peer, packets);
+    fn takes_pieces(&mut self, PeerIndex(to): PeerIndex, len: usize, packets: u32) -> Result<bool> {
+        let Some((vi, device)) = self.nic.vi(to) else { return Ok(false) };
+        if !device.prefers_pieces(vi.peer, len, packets) {
+            return Ok(false);
         }
-        takes
+        if vi.may_send_several(device, packets) {
+            device.expect_posts(vi.peer, packets);
+            return Ok(true);
+        }
+        self.connect_to_post(to, Class::OneWay).map(|_| false)
+    }
+
+    fn pieces_may_wait(&mut self, PeerIndex(to): PeerIndex, len: usize, packets: u32) -> bool {
+        self.nic.vi(to).is_some_and(|(vi, device)| {
+            device.pieces_may_wait(vi.peer)
+                && device.prefers_pieces(vi.peer, len, packets)
+                && vi.gets_credits_for(packets)
+        })
     }
 
     fn shares_cache(&mut self, PeerIndex(to): PeerIndex) -> bool {

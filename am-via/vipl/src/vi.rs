@@ -294,6 +294,12 @@ impl<W> Vi<W> {
             || self.take_credits(device, Class::OneWay) && self.credits.may_send_several(packets)
     }
 
+    /// Whether the peer returns credits for this number of packets, however few it has consumed since it last returned credits.
+    pub fn gets_credits_for(&self, packets: u32) -> bool {
+        // The peer may owe fewer than half of the credits.
+        packets <= self.credits.plan().credits / 2
+    }
+
     /// The immediate word of the next packet; with standing receives, it carries the accounts.
     #[inline(always)]
     pub fn immediate(&self, class: Class, label: u32) -> u32 {

@@ -2,7 +2,7 @@
 //!
 //! | mode | up to the eager limit | beyond |
 //! | --- | --- | --- |
-//! | standard | eager, within the budget of early arrivals | in pieces up to 256 KiB, if all can be sent at once; otherwise rendezvous |
+//! | standard | eager, within the budget of early arrivals | in pieces up to 256 KiB, if all have credits or may wait; else rendezvous |
 //! | buffered | eager, within the budget | rendezvous |
 //! | ready | eager | eager; data too long for a packet are fetched by the receiver |
 //! | synchronous | eager, acknowledged when matched, or rendezvous: a setting decides | rendezvous |
@@ -23,11 +23,12 @@ use am_core::error::Outcome;
 use am_core::fabric::Fabric;
 use am_core::handler::HandlerId;
 use am_core::transfer::Gatherer;
-use am_core::{AmOptions, Amsend};
+use am_core::{AmOptions, Amsend, AmsendInPieces};
 
 use crate::buffer::{self, Gather, SendData};
 use crate::envelope;
 use crate::error::Result;
+use crate::handlers::EAGER;
 use crate::message::{Mode, Route};
 use crate::request_id::RequestId;
 use crate::state::State;
@@ -72,6 +73,20 @@ pub(crate) trait Load {
     /// An error while making progress; nothing was sent then.
     fn try_in_pieces<F: Fabric>(&self, _state: &mut State<F>, _route: &Route) -> Result<bool> {
         Ok(false)
+    }
+
+    /// Sends the message in pieces, which may have to wait for credits; the send's request is then under way (`Posted`). `Retry`: the load
+    /// cannot wait, and nothing was sent.
+    ///
+    /// # Errors
+    /// Those of [`send`](Self::send).
+    fn send_in_pieces<F: Fabric>(
+        &mut self,
+        _state: &mut State<F>,
+        _route: &Route,
+        _piece_bytes: u32,
+    ) -> Result<Outcome> {
+        Ok(Outcome::Retry)
     }
 }
 
@@ -135,6 +150,19 @@ impl Load for Held {
     fn try_in_pieces<F: Fabric>(&self, state: &mut State<F>, route: &Route) -> Result<bool> {
         Ok(buffer::with_slice(self.bytes, |bytes| in_pieces::try_send(state, *route, bytes)))
     }
+
+    fn send_in_pieces<F: Fabric>(
+        &mut self,
+        state: &mut State<F>,
+        route: &Route,
+        piece_bytes: u32,
+    ) -> Result<Outcome> {
+        let header = in_pieces::header(route, self.bytes.len());
+        let message =
+            Amsend { target: route.task, handler: EAGER, uhdr: &header, options: AmOptions::default() };
+        let message = AmsendInPieces { message, piece_bytes };
+        Ok(buffer::amsend_in_pieces(&mut state.context, message, self.bytes, self.request.number())?)
+    }
 }
 
 /// Data of a send that gets a request only if it is not complete at once. The request's number is then stored in `request`.
@@ -142,6 +170,25 @@ impl Load for Held {
 struct Starting<'a> {
     bytes: RawBytes,
     request: &'a mut RequestId,
+}
+
+impl Starting<'_> {
+    /// Makes a request for a send that may be under way when `send` returns.
+    fn start<F: Fabric>(
+        &mut self,
+        state: &mut State<F>,
+        route: &Route,
+        send: impl FnOnce(&mut State<F>, &mut Held) -> Result<Outcome>,
+    ) -> Result<Outcome> {
+        state.check_sends(self.bytes.len() as u64)?;
+        let request = state.handlers().requests.insert_of(false, route.envelope.context_id());
+        let sent = send(state, &mut Held { bytes: self.bytes, request });
+        match sent {
+            Ok(Outcome::Posted) => *self.request = request,
+            _ => state.handlers().requests.forget(request),
+        }
+        sent
+    }
 }
 
 impl Load for Starting<'_> {
@@ -165,18 +212,20 @@ impl Load for Starting<'_> {
     }
 
     fn try_synchronous<F: Fabric>(&mut self, state: &mut State<F>, route: &Route) -> Result<Outcome> {
-        state.check_sends(self.bytes.len() as u64)?;
-        let request = state.handlers().requests.insert_of(false, route.envelope.context_id());
-        let sent = synchronous::try_send(state, route, Held { bytes: self.bytes, request });
-        match sent {
-            Ok(Outcome::Posted) => *self.request = request,
-            _ => state.handlers().requests.forget(request),
-        }
-        sent
+        self.start(state, route, |state, held| synchronous::try_send(state, route, *held))
     }
 
     fn try_in_pieces<F: Fabric>(&self, state: &mut State<F>, route: &Route) -> Result<bool> {
         Ok(buffer::with_slice(self.bytes, |bytes| in_pieces::try_send(state, *route, bytes)))
+    }
+
+    fn send_in_pieces<F: Fabric>(
+        &mut self,
+        state: &mut State<F>,
+        route: &Route,
+        piece_bytes: u32,
+    ) -> Result<Outcome> {
+        self.start(state, route, |state, held| held.send_in_pieces(state, route, piece_bytes))
     }
 }
 

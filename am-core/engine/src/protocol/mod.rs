@@ -12,6 +12,7 @@ mod due_handlers;
 mod failure;
 mod group;
 mod in_line;
+mod in_pieces;
 mod outstanding;
 pub mod packet;
 mod pending;

@@ -12,7 +12,7 @@ use super::outstanding::State;
 use super::packet::{self, Kind, SECOND};
 use super::statistics::Statistics;
 use super::tally::Tally;
-use super::{Engine, malformed};
+use super::{Engine, in_pieces, malformed};
 use crate::buffer::{INLINE_BYTES_MAX, InlineBytes, RawBytes};
 use crate::error::{Outcome, Result};
 use crate::fabric::{Fabric, Peer};
@@ -22,7 +22,7 @@ use crate::user_code::UserCode;
 
 use super::outstanding::Data;
 
-/// A packet that waits for a credit.
+/// A packet that waits for a credit, or a message whose pieces wait for credits.
 #[derive(Debug)]
 pub(crate) struct Queued {
     pub(crate) class: Class,
@@ -31,6 +31,8 @@ pub(crate) struct Queued {
     pub(crate) front: SmallVec<[u8; INLINE_BYTES_MAX]>,
     /// The operation whose data follow the front, and which ends when they are sent; 0: none.
     pub(crate) op: u32,
+    /// Length of the pieces in which the data are sent; 0: the data are sent as one packet.
+    pub(crate) piece_bytes: u32,
 }
 
 /// The queues of one context.
@@ -205,7 +207,7 @@ impl<U: UserCode> Engine<U> {
             if class == Class::Answer && self.pending.answers_to(target) >= self.limits.requests_max {
                 return Err(malformed(target, "more requests than it has slots for answers"));
             }
-            self.queue(target, Queued { class, label, front: front.into(), op: 0 });
+            self.queue(target, Queued { class, label, front: front.into(), op: 0, piece_bytes: 0 });
         }
         Ok(())
     }
@@ -265,6 +267,13 @@ impl<U: UserCode> Engine<U> {
     fn post_queued<F: Fabric>(&mut self, fabric: &mut F, target: Peer, packet: &Queued) -> Result<Outcome> {
         let (class, label) = (packet.class, packet.label);
         match self.ops.get_mut(packet.op).map(|op| &mut op.state) {
+            Some(&mut State::Queued(Data::Bytes(bytes))) if packet.piece_bytes > 0 => {
+                let to = (target, packet::handler_of(label));
+                let mut front = InlineBytes::new();
+                let fitted = front.push(&packet.front);
+                debug_assert!(fitted, "the front was made in an entry");
+                in_pieces::post_raw_pieces(fabric, to, front, bytes, packet.piece_bytes)
+            }
             Some(State::Queued(data)) => data.post(fabric, target, class, label, &packet.front),
             _ => no_data().post(fabric, target, class, label, &packet.front),
         }

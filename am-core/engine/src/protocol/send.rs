@@ -173,7 +173,7 @@ impl<U: UserCode> Engine<U> {
         }
         let op = self.ops.insert(Op { peer: target, len, end, state: State::Queued(data) })?;
         let front = front.as_slice().into();
-        self.queue(target, Queued { class, label, front, op });
+        self.queue(target, Queued { class, label, front, op, piece_bytes: 0 });
         Ok(Issued::Ongoing(op))
     }
 
@@ -462,7 +462,7 @@ impl<U: UserCode> Engine<U> {
         op.state = State::Announced { data, grant, in_pieces: false };
         let front = front.as_slice().into();
         self.touched.mark(op.peer);
-        self.queue(op.peer, Queued { class: Class::Request, label, front, op: 0 });
+        self.queue(op.peer, Queued { class: Class::Request, label, front, op: 0, piece_bytes: 0 });
         Ok(Started::Ongoing)
     }
 

@@ -237,6 +237,11 @@ impl State {
             && flow.is_some_and(|flow| flow.unreleased + packets <= self.config.credits)
     }
 
+    /// Whether this number of one-way packets will be accepted once all earlier packets have been consumed.
+    pub(super) fn takes_some_time(&self, packets: u32) -> bool {
+        self.config.retry_one_in == 0 && packets <= self.config.credits
+    }
+
     /// Accepts a packet, for which [`has_credit`](Self::has_credit) has just returned `Done`.
     pub(super) fn post(&mut self, own: TaskId, to: TaskId, class: Class, label: u16, bytes: Bytes) {
         self.write_what_was_posted(own);

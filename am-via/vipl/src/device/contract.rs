@@ -83,6 +83,11 @@ pub trait Device: std::fmt::Debug {
         false
     }
 
+    /// Whether entries that [`prefers_pieces`](Self::prefers_pieces) prefers are sooner there even if they first wait for credits.
+    fn pieces_may_wait(&self, _to: NodeAddress) -> bool {
+        false
+    }
+
     /// Whether this task's processor and that of the peer share a cache, as far as the device knows.
     fn shares_cache(&self, _vi: ViNumber) -> bool {
         false

@@ -50,8 +50,8 @@ fn messages_that_come_before_their_receives_wait_for_them() {
     });
 }
 
-/// A message in pieces needs no receive if it fits into the budget of early arrivals: its sender goes on. Beyond the budget, or without
-/// credits for all pieces, messages are announced.
+/// A message in pieces needs no receive if it fits into the budget of early arrivals: its sender goes on. A message beyond the
+/// budget is announced.
 #[test]
 fn messages_in_pieces_are_received_early_late_and_matched() {
     const LEN: usize = 10_000;

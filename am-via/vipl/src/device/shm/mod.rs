@@ -487,6 +487,11 @@ impl Device for Shm {
         }
     }
 
+    /// To a far peer a read takes two more messages of the network. A near peer copies the bytes itself, without waiting for credits.
+    fn pieces_may_wait(&self, to: NodeAddress) -> bool {
+        self.far.is_some() && self.files.is_far(to.task)
+    }
+
     fn shares_cache(&self, ViNumber(vi): ViNumber) -> bool {
         let found = self.vis.get(vi as usize).and_then(Option::as_ref);
         found.is_some_and(|found| found.connection.shares_cache())
