@@ -380,7 +380,7 @@ fn a_partition_whose_send_was_refused_can_be_made_ready_again() {
     let settings = Settings { long_sends_max: Some(2), eager_limit_bytes: 100, ..Settings::default() };
     for config in networks(2) {
         job(config, settings, |_, world| {
-            let data: Vec<u8> = (0..20_000).map(|i| i as u8).collect();
+            let data = pattern(7, 20_000);
             if world.rank() == 0 {
                 let send = world.psend_init(data, 2, 1, 3).unwrap();
                 send.start().unwrap();
