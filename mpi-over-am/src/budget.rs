@@ -108,16 +108,25 @@ impl Budget {
     }
 
     /// Like [`charge`](Self::charge), but only if the message is within the part and no report is due. Returns the fabric's index of the
-    /// task. `None`: nothing is charged.
+    /// task, and what [`set_back`](Self::set_back) needs. `None`: nothing is charged.
     #[inline(always)]
-    pub(crate) fn charge_quietly(&mut self, task: u32, footprint: u64) -> Option<PeerIndex> {
+    pub(crate) fn charge_quietly(&mut self, task: u32, footprint: u64) -> Option<(PeerIndex, u64)> {
         let peer = self.peers.get_mut(task as usize)?;
-        let sent = peer.sent + footprint + self.entry_bytes;
+        let before = peer.sent;
+        let sent = before + self.entry_bytes + footprint;
         if sent > peer.attention_at {
             return None;
         }
         peer.sent = sent;
-        Some(peer.index)
+        Some((peer.index, before))
+    }
+
+    /// Takes back the last charge, of a message that was not sent; `before` is from [`charge_quietly`](Self::charge_quietly).
+    #[inline(always)]
+    pub(crate) fn set_back(&mut self, task: u32, before: u64) {
+        if let Some(peer) = self.peers.get_mut(task as usize) {
+            peer.sent = before;
+        }
     }
 
     /// Takes back the last charge, of a message that was not sent.

@@ -297,17 +297,6 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         (tag >= 0).then_some(Route { task, destination: dest, envelope: self.origin.with_tag(tag) })
     }
 
-    /// Like [`route_now`](Self::route_now), for ranks that are also the numbers of their tasks; `None` for other ranks.
-    #[inline(always)]
-    pub(crate) fn route_directly(&self, dest: u32, tag: i32) -> Option<Route> {
-        let is_direct = dest < self.direct && tag >= 0;
-        is_direct.then_some(Route {
-            task: TaskId(dest),
-            destination: dest,
-            envelope: self.origin.with_tag(tag),
-        })
-    }
-
     /// The pattern of a receive from `source`.
     ///
     /// # Errors

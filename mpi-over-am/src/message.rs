@@ -43,11 +43,16 @@ pub(crate) enum ReceiveBuffer {
     Layout,
 }
 
+/// A message of at most this many bytes is always sent as one packet, if a packet can hold it; longer ones: `protocol::in_pieces`.
+pub(crate) const UNSPLIT_BYTES_MAX: usize = 12 << 10;
+
 /// Maximum lengths of messages that are sent without a rendezvous.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EagerLimits {
     /// For the standard and the buffered mode, in bytes.
     pub(crate) bytes: usize,
+    /// For messages of the standard mode that are always sent as one packet, in bytes.
+    pub(crate) unsplit: usize,
     /// For the synchronous mode: the maximum in bytes plus 1; 0 if every synchronous message uses a rendezvous.
     pub(crate) synchronous_end: usize,
     /// For messages of the standard mode in pieces, in bytes; 0 if none is sent in pieces.

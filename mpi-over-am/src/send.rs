@@ -7,7 +7,6 @@ use crate::blocking::{self, detach, flush};
 use crate::buffer::{Buffer, Sending};
 use crate::communicator::Communicator;
 use crate::context_id::Space;
-use crate::early_message::SHORT_BYTES_MAX;
 use crate::error::Result;
 use crate::message::Mode;
 use crate::policy::LockPolicy;
@@ -127,33 +126,36 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Those of the send of that mode.
     #[inline(always)]
     pub fn send_bytes(&self, mode: Mode, bytes: &[u8], dest: u32, tag: i32) -> Result<()> {
-        if mode == Mode::Standard && (self.try_send_line(bytes, dest, tag) || self.try_send(bytes, dest, tag))
-        {
+        if mode == Mode::Standard && self.try_send(bytes, dest, tag) {
             return Ok(());
         }
         self.send_bytes_slowly(mode, bytes, dest, tag)
     }
 
-    /// Maximum bytes of [`try_send_line`](Self::try_send_line).
-    pub const LINE_BYTES_MAX: usize = SHORT_BYTES_MAX;
-
-    /// Sends a short message in standard mode if a credit is available, and nothing but writing one completion entry has to be done.
-    /// Returns whether the message was sent. If not, nothing was sent, and the caller must call [`try_send`](Self::try_send). This function
-    /// is inlined and, until the entry is written, calls no other function.
+    /// Sends a message in standard mode as one packet, if that is possible at once; returns whether the message was sent. If not, nothing
+    /// was sent, and the caller must call [`try_send_again`](Self::try_send_again). This function is inlined and, until a short message is
+    /// sent, calls no other function.
     #[inline(always)]
-    pub fn try_send_line(&self, bytes: &[u8], dest: u32, tag: i32) -> bool {
-        let Some(route) = self.route_directly(dest, tag) else { return false };
-        let Some(mut state) = self.state_briefly() else { return false };
-        protocol::try_send_line(&mut state, &route, bytes)
-    }
-
-    /// Sends bytes in standard mode as one packet or in pieces, if that is possible at once; returns whether the bytes were sent. If not,
-    /// nothing was sent, and [`send_bytes_slowly`](Self::send_bytes_slowly) sends the message or reports the error.
-    #[inline]
-    pub fn try_send(&self, bytes: &[u8], dest: u32, tag: i32) -> bool {
+    pub fn try_send_packet(&self, bytes: &[u8], dest: u32, tag: i32) -> bool {
         let Some(route) = self.route_now(dest, tag) else { return false };
         let Some(mut state) = self.state_briefly() else { return false };
-        protocol::try_send(&mut state, &route, bytes)
+        protocol::try_send_packet(&mut state, &route, bytes)
+    }
+
+    /// Sends bytes that [`try_send_packet`](Self::try_send_packet) has not sent as one packet or in pieces, if that is possible at once;
+    /// returns whether the bytes were sent. If not, nothing was sent, and [`send_bytes_slowly`](Self::send_bytes_slowly) sends the message
+    /// or reports the error.
+    #[inline]
+    pub fn try_send_again(&self, bytes: &[u8], dest: u32, tag: i32) -> bool {
+        let Some(route) = self.route_now(dest, tag) else { return false };
+        let Some(mut state) = self.state_briefly() else { return false };
+        protocol::try_send_again(&mut state, &route, bytes)
+    }
+
+    /// Sends bytes in standard mode, if that is possible at once; returns whether the bytes were sent.
+    #[inline(always)]
+    pub fn try_send(&self, bytes: &[u8], dest: u32, tag: i32) -> bool {
+        self.try_send_packet(bytes, dest, tag) || self.try_send_again(bytes, dest, tag)
     }
 
     /// The slow path of [`send_bytes`](Self::send_bytes).

@@ -17,7 +17,7 @@ use crate::envelope;
 use crate::error::{Error, ErrorClass, Result};
 use crate::events;
 use crate::handlers::{self, IN_PIECES_BYTES_MAX, MpiHandlers};
-use crate::message::EagerLimits;
+use crate::message::{EagerLimits, UNSPLIT_BYTES_MAX};
 use crate::notes::{self, Slot, Words};
 use crate::request_id::RequestId;
 use crate::request_table::{MatchedMessages, Schedules};
@@ -79,6 +79,7 @@ impl<F: Fabric> State<F> {
         let has_pieces = is_in_context && target_counter.is_none() && bytes >= PIECE_BYTES_MIN;
         let eager_limits = EagerLimits {
             bytes,
+            unsplit: bytes.min(UNSPLIT_BYTES_MAX),
             in_pieces: if has_pieces { IN_PIECES_BYTES_MAX } else { 0 },
             synchronous_end: if settings.eager_synchronous && is_in_context {
                 settings.eager_limit_bytes.min(word_room) + 1

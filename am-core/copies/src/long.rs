@@ -69,7 +69,9 @@ macro_rules! copy_by {
                     $store(aligned.add(3), registers[3]);
                 };
                 let mut done = to.align_offset(LINE_BYTES).min(len);
-                core::ptr::copy(from, to, done);
+                if done > 0 {
+                    core::ptr::copy(from, to, done);
+                }
                 // No prefetch past the end: the other processor may be writing there.
                 while len - done >= BLOCK_BYTES + $ahead {
                     for line in 0..BLOCK_BYTES / LINE_BYTES {
@@ -82,7 +84,9 @@ macro_rules! copy_by {
                     block(done);
                     done += BLOCK_BYTES;
                 }
-                core::ptr::copy(from.add(done), to.add(done), len - done);
+                if done < len {
+                    core::ptr::copy(from.add(done), to.add(done), len - done);
+                }
             }
         }
     };

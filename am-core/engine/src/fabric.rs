@@ -185,12 +185,26 @@ pub trait Post {
         bytes: &InlineBytes,
     ) -> Result<Outcome>;
 
-    /// The fast path of [`post_inline`](Self::post_inline), for a peer to which this task is known to have credits. It is meant to call no
-    /// function, so that its callers need not save registers. `false`: nothing was sent; the caller must call `post_inline`, which also
-    /// looks for credits that the peer has returned.
+    /// The fast path of [`post_inline`](Self::post_inline) and [`post_packet`](Self::post_packet): sends `front`, and after it `data`,
+    /// inside the completion entry if they fit there. Together they must not be longer than `packet_bytes_max`. This function is meant to
+    /// call no other before a short packet is sent, so that its callers need not save registers. `false`: nothing was sent, and the caller
+    /// must use the other two functions, which also connect to the peer and report errors.
     #[inline(always)]
-    fn try_post_inline(&mut self, to: PeerIndex, class: Class, label: u16, bytes: &InlineBytes) -> bool {
-        matches!(self.post_inline(to, class, label, bytes), Ok(Outcome::Done))
+    fn try_post(
+        &mut self,
+        to: PeerIndex,
+        class: Class,
+        label: u16,
+        front: &InlineBytes,
+        mut data: &[u8],
+    ) -> bool {
+        let mut bytes = *front;
+        let posted = if bytes.push(data) {
+            self.post_inline(to, class, label, &bytes)
+        } else {
+            self.post_packet(to, class, label, front, &mut data)
+        };
+        matches!(posted, Ok(Outcome::Done))
     }
 
     /// Sends a packet of `head`, which travels in the entry, and `body`, which lies in the NIC's buffer; together at most

@@ -132,40 +132,35 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     ) -> Result<()> {
         let target = target.seen_from(self.fabric.endpoint().context);
         let message = Amsend { target, handler, uhdr, options };
-        if in_handler::is_unmarked() && self.post_line(&message, udata) {
+        if in_handler::is_unmarked() && self.post_now(&message, udata) {
             Ok(())
         } else {
             self.amsend_slowly(message, udata)
         }
     }
 
-    /// Sends a message without counters if writing one completion entry is enough, and credits are available; returns whether the message
-    /// was sent. If not, call [`amsend`](Self::amsend) or [`try_amsend`](Self::try_amsend). In a process that has run handlers of the
-    /// program, has a recorder or is a forked copy, this call never sends. `target` must be a value that [`peer`](Self::peer) has returned;
-    /// nothing is sent to any other target.
+    /// Sends a message without counters if it fits into one packet, and credits are available; returns whether the message was sent. If
+    /// not, call [`amsend`](Self::amsend) or [`try_amsend`](Self::try_amsend). In a process that has run handlers of the program, has a
+    /// recorder or is a forked copy, this call never sends. `target` must be a value that [`peer`](Self::peer) has returned; nothing is
+    /// sent to any other target. Panics if the message does not fit into one packet ([`Limits`](crate::Limits)).
     ///
-    /// Until the entry is written, this function calls no other, so the caller need not save values around a call.
-    #[inline(always)]
-    pub fn try_amsend_line(&mut self, target: Peer, handler: HandlerId, uhdr: &[u8], udata: &[u8]) -> bool {
-        let message = Amsend { target: target.endpoint, handler, uhdr, options: AmOptions::default() };
-        let outgoing = message.outgoing(target.endpoint);
-        in_handler::is_unmarked_process()
-            && self.engine.post_line_to(&mut self.fabric, target, &outgoing, &mut &*udata)
-    }
-
-    /// Like [`try_amsend_line`](Self::try_amsend_line), for a message that fits into one packet but not into a completion entry.
+    /// Until a short message is sent, this function calls no other, so the caller need not save values around a call.
     #[inline(always)]
     pub fn try_amsend_packet(&mut self, target: Peer, handler: HandlerId, uhdr: &[u8], udata: &[u8]) -> bool {
         let message = Amsend { target: target.endpoint, handler, uhdr, options: AmOptions::default() };
         let outgoing = message.outgoing(target.endpoint);
-        in_handler::is_unmarked_process()
-            && self.engine.post_packet_to(&mut self.fabric, target, &outgoing, &mut &*udata)
+        in_handler::is_unmarked_process() && self.engine.post_now(&mut self.fabric, target, &outgoing, udata)
     }
 
     #[inline(always)]
-    fn post_line(&mut self, message: &Amsend<'_, Endpoint>, udata: &[u8]) -> bool {
-        let is_sent =
-            self.engine.post_line(&mut self.fabric, &message.outgoing(message.target), &mut &*udata);
+    fn post_now(&mut self, message: &Amsend<'_, Endpoint>, udata: &[u8]) -> bool {
+        let outgoing = message.outgoing(message.target);
+        // The compiler then leaves out the path of longer data, which would cost the registers of the short one.
+        if !outgoing.is_inline(udata.len()) {
+            return false;
+        }
+        let Ok(target) = self.fabric.peer(message.target) else { return false };
+        let is_sent = self.engine.post_now(&mut self.fabric, target, &outgoing, udata);
         if is_sent {
             self.engine.bump_own(message.options.origin);
         }

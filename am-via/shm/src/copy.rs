@@ -6,6 +6,8 @@
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
+use crate::storing::Storing;
+
 /// Outcome of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Copied {
@@ -196,13 +198,26 @@ impl CheckedRange<'_> {
     }
 
     /// Copies `from` to the start of the range. Panics if the range is shorter.
-    #[inline]
+    #[inline(always)]
     pub fn copy_from_slice(&self, from: &[u8]) {
         assert!(from.len() <= self.len, "{} bytes were given to a range of {}", from.len(), self.len);
         self.note_write();
         // SAFETY: destination: `from.len()` live bytes (`new`, and the assertion). Source: a borrow, which `new` excludes from the range,
         // so the two do not overlap.
         unsafe { am_copies::bytes(from.as_ptr(), self.at.as_ptr(), from.len()) };
+    }
+
+    /// Copies `from` to the start of the range as `storing` says. Panics if the range is shorter.
+    pub(crate) fn store(&self, from: &[u8], storing: Storing) {
+        match storing {
+            Storing::ThroughCaches => self.copy_from_slice(from),
+            Storing::PastCaches => {
+                assert!(from.len() <= self.len, "{} bytes were given to a range of {}", from.len(), self.len);
+                self.note_write();
+                // SAFETY: destination: `from.len()` live bytes (`new`, and the assertion). Source: a borrow.
+                unsafe { am_copies::past_caches(from.as_ptr(), self.at.as_ptr(), from.len()) };
+            }
+        }
     }
 
     /// No bytes.

@@ -35,7 +35,7 @@ mod wait;
 
 pub use am_atomics::AtomicOp;
 pub use block::{HeapBlock, HeapOwner};
-pub use connection::{Bell, Connection, Outlet, TELL_AFTER, ViSlot, Written};
+pub use connection::{Bell, Connection, FreeLine, Outlet, TELL_AFTER, ViSlot, Written};
 pub use copy::{CheckedRange, Copied};
 pub use heap::{Block, Heap};
 pub use mapped_regions::{Lent, MappedRegion, MappedRegions};

@@ -32,8 +32,8 @@ use am_core::transfer::{Atomic, AtomicOp, Body, Class, OpId, Transfer, Width};
 
 use am_via_shm::{CheckedRange, Storing};
 use am_via_vipl::below::{
-    Carry, Completion, Device, Entry, Immediate, InArea, InEntry, Link, News, Nic, Operation, Packets,
-    Transfer as ViTransfer, ViNumber, insist,
+    Carry, Completion, Device, Entry, FreeSlot, Immediate, InArea, InEntry, Link, News, Nic, Operation,
+    Packets, Transfer as ViTransfer, ViNumber, insist,
 };
 use am_via_vipl::{DeviceError, Posted, ViState};
 
@@ -136,11 +136,9 @@ impl<D: Device> ViaFabric<D> {
         Ok(PeerIndex(index))
     }
 
-    /// The slow path of a post: finds out why the fast path failed, takes credits that the peer has returned, connects if necessary, and
-    /// posts again.
-    #[cold]
+    /// The general path of a post: takes credits that the peer has returned, and connects if necessary.
     #[inline(never)]
-    fn post_again(
+    fn post_slowly(
         &mut self,
         PeerIndex(at): PeerIndex,
         class: Class,
@@ -189,25 +187,6 @@ impl<D: Device> ViaFabric<D> {
                 self.nic.connect_standing(at).map_err(|error| self.post_failed(to, error))
             }
         }
-    }
-
-    /// The slow path for a packet with a body. Not inlined: its closure keeps captures in memory, which would slow down the fast path.
-    #[cold]
-    #[inline(never)]
-    fn post_packet_again(
-        &mut self,
-        to: PeerIndex,
-        class: Class,
-        label: u16,
-        head: &InlineBytes,
-        body: &mut impl Body,
-    ) -> Result<Outcome> {
-        let mut failed = None;
-        let mut bytes = InArea(head.words(), body.len(), |area: CheckedRange<'_>, storing| {
-            write(body, &mut failed, area, storing)
-        });
-        let posted = self.post_again(to, class, (Operation::Area, label, head.len()), &mut bytes);
-        failed.map_or(posted, Err)
     }
 
     fn post_failed(&self, to: Endpoint, error: DeviceError) -> Error {
@@ -421,22 +400,45 @@ impl<D: Device> Post for ViaFabric<D> {
         label: u16,
         bytes: &InlineBytes,
     ) -> Result<Outcome> {
-        if self.try_post_inline(to, class, label, bytes) {
+        if self.try_post(to, class, label, bytes, &[]) {
             return Ok(Outcome::Done);
         }
-        self.post_again(to, class, (Operation::Inline, label, bytes.len()), &mut InEntry(bytes.words()))
+        self.post_slowly(to, class, (Operation::Inline, label, bytes.len()), &mut InEntry(bytes.words()))
     }
 
     #[inline(always)]
-    fn try_post_inline(&mut self, to: PeerIndex, class: Class, label: u16, bytes: &InlineBytes) -> bool {
+    fn try_post(
+        &mut self,
+        to: PeerIndex,
+        class: Class,
+        label: u16,
+        front: &InlineBytes,
+        data: &[u8],
+    ) -> bool {
         let Some((vi, device)) = self.nic.vi(to.0) else { return false };
         let of = class_of(class);
-        let entry = packet(Operation::Inline, label, bytes.len());
-        let entry = Entry { immediate: vi.immediate(of, entry.immediate), ..entry };
-        vi.post_now(device, of, entry, bytes.words())
+        let Some(slot) = vi.free_slot(device, of) else { return false };
+        let mut bytes = *front;
+        // Two calls, so that the compiler makes two separate paths, of which the short one knows nothing of the other.
+        let is_posted = if bytes.push(data) {
+            let entry = packet(Operation::Inline, label, bytes.len());
+            slot.post(Entry { immediate: vi.immediate(of, entry.immediate), ..entry }, bytes.words())
+        } else {
+            let entry = Entry { length: data.len() as u32, ..packet(Operation::Area, label, front.len()) };
+            slot.post_outside(
+                Entry { immediate: vi.immediate(of, entry.immediate), ..entry },
+                front.words(),
+                data,
+            )
+        };
+        if is_posted {
+            vi.sent(of);
+        }
+        is_posted
     }
 
-    #[inline(always)]
+    /// Not inlined: the closure keeps its captures in memory.
+    #[inline(never)]
     fn post_packet(
         &mut self,
         to: PeerIndex,
@@ -446,12 +448,11 @@ impl<D: Device> Post for ViaFabric<D> {
         body: &mut impl Body,
     ) -> Result<Outcome> {
         debug_assert!(body.len() <= self.slot_bytes, "the engine cuts messages into packets");
-        let entry = packet(Operation::Area, label, head.len());
+        let (of, entry) = (class_of(class), packet(Operation::Area, label, head.len()));
         let mut failed = None;
         let mut bytes = InArea(head.words(), body.len(), |area: CheckedRange<'_>, storing| {
             write(body, &mut failed, area, storing)
         });
-        let of = class_of(class);
         if let Some((vi, device)) = self.nic.vi(to.0)
             && vi.post(
                 device,
@@ -462,11 +463,15 @@ impl<D: Device> Post for ViaFabric<D> {
         {
             return Ok(Outcome::Done);
         }
-        match failed {
+        if let Some(error) = failed {
             // A body is not called again after its error.
-            Some(error) => Err(error),
-            None => self.post_packet_again(to, class, label, head, body),
+            return Err(error);
         }
+        let mut bytes = InArea(head.words(), body.len(), |area: CheckedRange<'_>, storing| {
+            write(body, &mut failed, area, storing)
+        });
+        let posted = self.post_slowly(to, class, (Operation::Area, label, head.len()), &mut bytes);
+        failed.map_or(posted, Err)
     }
 
     #[inline(always)]

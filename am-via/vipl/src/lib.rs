@@ -78,7 +78,7 @@ pub use vi::{Reliability, ViAttributes, ViInfo, ViState};
 #[doc(hidden)]
 pub mod below {
     pub use crate::credits::{Class, Immediate, Packets};
-    pub use crate::device::contract::{Device, Link};
+    pub use crate::device::contract::{Device, FreeSlot, Link};
     pub use crate::device::{
         AtomicTransfer, Completion, Entry, HeapBlock, INLINE_BYTES_MAX, Mapping, News, Operation, Payload,
         RemoteMemory, Seen, SharedFileName, Transfer, ViNumber, Waker,

@@ -211,20 +211,17 @@ impl<W> Vi<W> {
         done
     }
 
-    /// Like [`post`](Self::post), for an entry without an area, if the device knows that a slot is free: the fastest path.
+    /// The fast path of a post: a free slot for a packet of this class, if a credit is at hand and the device knows such a slot. After a
+    /// post into the slot, [`sent`](Self::sent) must be called. If this returns `None`, call [`post_slowly`](Self::post_slowly).
     #[inline(always)]
-    pub fn post_now<D: Device>(
-        &mut self,
-        device: &mut D,
-        class: Class,
-        entry: Entry,
-        payload: &Payload,
-    ) -> bool {
-        let done = self.credits.may_send(class) && device.post_now(self.link, entry, payload);
-        if done {
-            self.credits.sent(class);
-        }
-        done
+    pub fn free_slot<'d, D: Device>(&self, device: &'d mut D, class: Class) -> Option<D::FreeSlot<'d>> {
+        if self.credits.may_send(class) { device.free_slot(self.link) } else { None }
+    }
+
+    /// Books a packet posted into a [`free_slot`](Self::free_slot), with the word of [`immediate`](Self::immediate).
+    #[inline(always)]
+    pub fn sent(&mut self, class: Class) {
+        self.credits.sent(class);
     }
 
     /// Whether a packet of this class may be posted now. Without a credit, consumes the next entries as long as they only return credits. A

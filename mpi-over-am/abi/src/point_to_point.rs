@@ -17,7 +17,6 @@ use crate::data::{
     dest_of, message_to_receive, message_to_send, raw_to_receive, raw_to_send, source_of, tag_of, to_receive,
     to_send,
 };
-use crate::engine::Communicator;
 use crate::errors::{on_communicator, on_communicator_in};
 use crate::failure::{Failure, Outcome};
 use crate::objects::{CommunicatorObject, MessageObject};
@@ -57,7 +56,10 @@ unsafe fn bytes_to_send<'a>(
     count: i64,
     datatype: MPI_Datatype,
 ) -> Option<&'a [u8]> {
-    let len = mpi.dense_len(datatype, count).filter(|_| !at.is_null())?;
+    if at.is_null() {
+        return None;
+    }
+    let len = mpi.dense_len(datatype, count)?;
     // SAFETY: the program lends the buffer for the duration of the call. The buffer is not null, and `len` is at most `isize::MAX`
     // (`dense_len`).
     Some(unsafe { std::slice::from_raw_parts(at.cast(), len) })
@@ -66,54 +68,47 @@ unsafe fn bytes_to_send<'a>(
 /// The data of a send or receive: address, count, datatype.
 type Elements<P> = (P, i64, MPI_Datatype);
 
-/// What remains to be done after [`send_line`].
+/// What remains to be done after [`send_packet`].
 enum Remaining {
     /// Nothing: the message was sent.
     Nothing,
-    /// To send this number of bytes, which do not fit into a completion entry, or for which no entry could be written.
-    Packet(&'static Mpi, usize),
+    /// To send this number of bytes, which could not be sent at once as one packet.
+    Bytes(&'static Mpi, usize),
     /// Everything, for instance because calls take a lock, or the data are not known to be contiguous.
     Everything,
 }
 
-/// Sends a message in standard mode if writing one completion entry is enough. Calls no function before the entry is written, so
+/// Sends a message in standard mode if it can be sent at once as one packet. Calls no function before a short message is sent, so
 /// [`mpi_send_c`] and [`mpi_isend_c`] keep their arguments in registers, and pass them on to the slow paths by a jump.
 #[inline(always)]
-unsafe fn send_line(
+unsafe fn send_packet(
     (at, count, datatype): Elements<*const c_void>,
     (dest, tag): (c_int, c_int),
     comm: MPI_Comm,
 ) -> Remaining {
     let Some(mpi) = enter_briefly() else { return Remaining::Everything };
-    let Some(len) = mpi.dense_len(datatype, count) else { return Remaining::Everything };
-    if at.is_null() {
-        return Remaining::Everything;
-    }
-    if len > Communicator::LINE_BYTES_MAX {
-        return Remaining::Packet(mpi, len);
-    }
     // SAFETY: a send creates and frees no communicator.
     let Some(communicator) = (unsafe { mpi.communicator_for_a_moment(comm) }) else {
         return Remaining::Everything;
     };
-    // SAFETY: the program lends the buffer for the duration of the call. The buffer is not null, and `len` is at most `isize::MAX`
-    // (`dense_len`).
-    let bytes = unsafe { std::slice::from_raw_parts(at.cast(), len) };
+    let Some(bytes) = (unsafe { bytes_to_send(mpi, at, count, datatype) }) else {
+        return Remaining::Everything;
+    };
     // As an unsigned number, a negative rank is above all ranks of the communicator.
-    if communicator.try_send_line(bytes, dest.cast_unsigned(), tag) {
+    if communicator.try_send_packet(bytes, dest.cast_unsigned(), tag) {
         Remaining::Nothing
     } else {
-        Remaining::Packet(mpi, len)
+        Remaining::Bytes(mpi, bytes.len())
     }
 }
 
-/// Sends bytes in standard mode as one packet or in pieces, if they can be sent at once; returns whether they were sent. If not, the caller
-/// takes the general path.
+/// Sends bytes in standard mode that [`send_packet`] has not sent, if they can be sent at once; returns whether they were sent. If not, the
+/// caller takes the general path.
 ///
 /// # Safety
 /// There must be `len` bytes at `at`, which the program lends for the duration of the call.
 #[inline(always)]
-unsafe fn send_packet(
+unsafe fn send_packet_again(
     mpi: &Mpi,
     (at, len): (*const c_void, usize),
     (dest, tag): (c_int, c_int),
@@ -123,7 +118,7 @@ unsafe fn send_packet(
     let Some(communicator) = (unsafe { mpi.communicator_for_a_moment(comm) }) else { return false };
     // SAFETY: the caller promises that there are `len` bytes at `at`, which the program lends for the duration of the call.
     let bytes = unsafe { std::slice::from_raw_parts(at.cast(), len) };
-    communicator.try_send(bytes, dest.cast_unsigned(), tag)
+    communicator.try_send_again(bytes, dest.cast_unsigned(), tag)
 }
 
 /// Sends a message in standard mode if the message can be sent at once, in a call that has entered MPI; returns whether it was sent.
@@ -138,7 +133,7 @@ unsafe fn send_at_once(
     // SAFETY: the program lends the buffer for the duration of the call.
     let Some(bytes) = (unsafe { bytes_to_send(mpi, at, count, datatype) }) else { return false };
     let dest = dest.cast_unsigned();
-    communicator.try_send_line(bytes, dest, tag) || communicator.try_send(bytes, dest, tag)
+    communicator.try_send(bytes, dest, tag)
 }
 
 /// A blocking send that may have to wait, or to report an error.
@@ -229,15 +224,15 @@ pub(crate) unsafe fn mpi_send_c(
     comm: MPI_Comm,
 ) -> c_int {
     unsafe {
-        match send_line((buf, count, datatype), (dest, tag), comm) {
+        match send_packet((buf, count, datatype), (dest, tag), comm) {
             Remaining::Nothing => MPI_SUCCESS,
-            Remaining::Packet(mpi, len) => send_bytes(buf, len, mpi, dest, tag, comm),
+            Remaining::Bytes(mpi, len) => send_bytes(buf, len, mpi, dest, tag, comm),
             Remaining::Everything => send_anything(buf, count, datatype, dest, tag, comm),
         }
     }
 }
 
-/// Sends bytes in standard mode that [`send_line`] has not sent. This function has its arguments in the same registers as the program's
+/// Sends bytes in standard mode that [`send_packet`] has not sent. This function has its arguments in the same registers as the program's
 /// call, and does not unwind, so that a jump can reach it.
 #[inline(never)]
 unsafe extern "C" fn send_bytes(
@@ -248,7 +243,7 @@ unsafe extern "C" fn send_bytes(
     tag: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    if unsafe { send_packet(mpi, (buf, len), (dest, tag), comm) } {
+    if unsafe { send_packet_again(mpi, (buf, len), (dest, tag), comm) } {
         return MPI_SUCCESS;
     }
     let data = (buf, len as i64, MPI_BYTE);
@@ -281,12 +276,12 @@ pub(crate) unsafe fn mpi_isend_c(
     request: *mut MPI_Request,
 ) -> c_int {
     unsafe {
-        match send_line((buf, count, datatype), (dest, tag), comm) {
+        match send_packet((buf, count, datatype), (dest, tag), comm) {
             Remaining::Nothing => {
                 *request = handle_of(RequestId::ENDED_SEND);
                 MPI_SUCCESS
             }
-            Remaining::Packet(mpi, len) => start_bytes(buf, len, mpi, dest, tag, comm, request),
+            Remaining::Bytes(mpi, len) => start_bytes(buf, len, mpi, dest, tag, comm, request),
             Remaining::Everything => start_anything(buf, count, datatype, dest, tag, comm, request),
         }
     }
@@ -303,7 +298,7 @@ unsafe extern "C" fn start_bytes(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    if unsafe { send_packet(mpi, (buf, len), (dest, tag), comm) } {
+    if unsafe { send_packet_again(mpi, (buf, len), (dest, tag), comm) } {
         unsafe { *request = handle_of(RequestId::ENDED_SEND) };
         return MPI_SUCCESS;
     }

@@ -13,8 +13,8 @@ use crate::message::{Mode, Receive, ReceiveBuffer, Route};
 use crate::policy::LockPolicy;
 use crate::progress::{end, receive_in_line, receive_pieces};
 use crate::protocol::{
-    Borrowed, UNSPLIT_BYTES_MAX, send, send_bytes_or_start, send_or_start, start_into, start_receive,
-    start_receive_data, try_send, try_send_line,
+    Borrowed, send, send_bytes_or_start, send_or_start, start_into, start_receive, start_receive_data,
+    try_send,
 };
 use crate::request_id::RequestId;
 use crate::state::State;
@@ -139,7 +139,7 @@ fn post_and_wait<F: Fabric>(
 ) -> std::result::Result<Status, Box<Error>> {
     if let Some(source) = source {
         state.learn_peer(source);
-        if buffer.len() > state.eager_limits.bytes.min(UNSPLIT_BYTES_MAX)
+        if buffer.len() > state.eager_limits.unsplit
             && let Some(status) = receive_pieces(state, source, &pattern, buffer)
         {
             return Ok(status);
@@ -185,9 +185,7 @@ pub(crate) fn send_receive_data<F: Fabric, L: LockPolicy>(
 ) -> Result<Status> {
     // If the message can be sent at once, the send needs no request, and only the receive may have to wait.
     if let (Some(bytes), Some(buffer)) = (out.as_bytes(), data.as_buffer())
-        && buffer::with_slice(bytes, |bytes| {
-            try_send_line(state, route, bytes) || try_send(state, route, bytes)
-        })
+        && buffer::with_slice(bytes, |bytes| try_send(state, route, bytes))
     {
         return receive(state, source, pattern, buffer);
     }

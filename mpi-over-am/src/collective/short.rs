@@ -242,10 +242,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
             self.state_for_short(len, other, |selection| selection.allreduce_doubling_bytes_max)?;
         let route = self.route(Space::Collective, other, TAG).ok()?;
         // Not a blocking send: that would wait until the other task makes progress, and the other task may wait in the same way.
-        let is_sent = with_slice(out, |bytes| {
-            protocol::try_send_line(&mut state, &route, bytes)
-                || protocol::try_send(&mut state, &route, bytes)
-        });
+        let is_sent = with_slice(out, |bytes| protocol::try_send(&mut state, &route, bytes));
         if !is_sent {
             return None;
         }
@@ -285,7 +282,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     fn push_short(&self, state: &mut State<F>, bytes: RawBytes, to: u32) -> Result<()> {
         let route = self.route(Space::Collective, to, TAG)?;
         with_slice(bytes, |bytes| {
-            if protocol::try_send_line(state, &route, bytes) {
+            if protocol::try_send_packet(state, &route, bytes) {
                 return Ok(());
             }
             protocol::send(state, Mode::Standard, &route, Borrowed(bytes)).map(drop)

@@ -8,36 +8,38 @@ use am_core::task::TaskId;
 
 use super::{Load, in_pieces, rendezvous};
 use crate::buffer;
-use crate::early_message::{SHORT_BYTES_MAX, footprint};
+use crate::early_message::footprint;
 use crate::envelope;
 use crate::error::{Error, Result};
 use crate::handlers::{ASK_REPORT, EAGER};
 use crate::message::Route;
 use crate::state::State;
 
-/// Sends a message in a completion entry, if credits are at hand; returns whether the message was sent. If not, nothing has changed, and
-/// the caller must call [`try_send`]. Until the entry is written, this function calls no other function (`Context::try_amsend_line`).
+/// Sends a message as one packet, if the budget and the credits allow it at once; returns whether the message was sent. If not, nothing has
+/// changed, and the caller must call [`try_send_again`]. Until a short message is sent, this function calls no other function
+/// (`Context::try_amsend_packet`).
 #[inline(always)]
-pub(crate) fn try_send_line<F: Fabric>(state: &mut State<F>, route: &Route, bytes: &[u8]) -> bool {
+pub(crate) fn try_send_packet<F: Fabric>(state: &mut State<F>, route: &Route, bytes: &[u8]) -> bool {
     let &Route { task, destination, envelope } = route;
-    if bytes.len() > SHORT_BYTES_MAX {
+    if bytes.len() > state.eager_limits.unsplit {
         return false;
     }
     // If the fabric's index of the task is not known, the send fails and its charge is taken back; the general path asks for the index.
-    let Some(index) = state.handlers().budget.charge_quietly(task.0, 0) else { return false };
+    let charged = state.handlers().budget.charge_quietly(task.0, footprint(bytes.len()));
+    let Some((index, before)) = charged else { return false };
     let header = envelope::to_bytes(&envelope, destination);
     let target = state.peer(task, index);
-    let is_sent = state.context.try_amsend_line(target, EAGER, &header, bytes);
+    let is_sent = state.context.try_amsend_packet(target, EAGER, &header, bytes);
     if !is_sent {
-        state.handlers().budget.take_back(task.0, 0);
+        state.handlers().budget.set_back(task.0, before);
     }
     is_sent
 }
 
-/// Sends a message as one packet, or in pieces, if that is possible at once; returns whether the message was sent. If not, nothing has
-/// changed, and the caller must call [`send`].
+/// Sends a message that [`try_send_packet`] has not sent as one packet, or in pieces, if that is possible at once; returns whether the
+/// message was sent. If not, nothing has changed, and the caller must call [`send`].
 #[inline(never)]
-pub(crate) fn try_send<F: Fabric>(
+pub(crate) fn try_send_again<F: Fabric>(
     state: &mut State<F>,
     &Route { task, destination, envelope }: &Route,
     bytes: &[u8],
@@ -45,32 +47,29 @@ pub(crate) fn try_send<F: Fabric>(
     if bytes.len() > state.eager_limits.bytes {
         return in_pieces::try_send(state, Route { task, destination, envelope }, bytes);
     }
-    if bytes.len() > in_pieces::UNSPLIT_BYTES_MAX
+    if bytes.len() > state.eager_limits.unsplit
         && in_pieces::try_send_split(state, Route { task, destination, envelope }, bytes)
     {
         return true;
     }
-    let footprint = footprint(bytes.len());
-    let Some(index) = state.handlers().budget.charge_quietly(task.0, footprint) else { return false };
+    let charged = state.handlers().budget.charge_quietly(task.0, footprint(bytes.len()));
+    let Some((_, before)) = charged else { return false };
+    state.learn_peer(task);
     let header = envelope::to_bytes(&envelope, destination);
-    let target = state.peer(task, index);
-    let is_sent = bytes.len() > SHORT_BYTES_MAX
-        && state.context.try_amsend_packet(target, EAGER, &header, bytes)
-        || try_send_any(state, task, &header, bytes);
+    let options = AmOptions { target: state.target_counter, ..AmOptions::default() };
+    // If the message was refused, `send` gets the same error and returns it.
+    let sent = state.context.try_amsend(task, EAGER, &header, bytes, options);
+    let is_sent = matches!(sent, Ok(Outcome::Done));
     if !is_sent {
-        state.handlers().budget.take_back(task.0, footprint);
+        state.handlers().budget.set_back(task.0, before);
     }
     is_sent
 }
 
-/// Sends a charged message of any length up to the eager limit, if it can be sent at once.
-#[cold]
-#[inline(never)]
-fn try_send_any<F: Fabric>(state: &mut State<F>, task: TaskId, header: &[u8], bytes: &[u8]) -> bool {
-    state.learn_peer(task);
-    let options = AmOptions { target: state.target_counter, ..AmOptions::default() };
-    // If the message was refused, `send` gets the same error and returns it.
-    matches!(state.context.try_amsend(task, EAGER, header, bytes, options), Ok(Outcome::Done))
+/// [`try_send_packet`], and [`try_send_again`] if that is needed.
+#[inline(always)]
+pub(crate) fn try_send<F: Fabric>(state: &mut State<F>, route: &Route, bytes: &[u8]) -> bool {
+    try_send_packet(state, route, bytes) || try_send_again(state, route, bytes)
 }
 
 /// Sends a message eagerly, or announces it if the budget of early arrivals is used up.
@@ -149,8 +148,8 @@ mod tests {
         let untouched = state.handlers().budget.clone();
         for len in [8, 100] {
             let bytes = vec![7; len];
-            assert!(!try_send_line(&mut state, &route(), &bytes), "{len} bytes went to a dead task");
-            assert!(!try_send(&mut state, &route(), &bytes), "{len} bytes went to a dead task");
+            assert!(!try_send_packet(&mut state, &route(), &bytes), "{len} bytes went to a dead task");
+            assert!(!try_send_again(&mut state, &route(), &bytes), "{len} bytes went to a dead task");
             assert!(send(&mut state, &route(), Borrowed(&bytes)).is_err(), "{len} bytes went to a dead task");
             assert_eq!(state.handlers().budget, untouched, "after {len} bytes");
         }
@@ -163,11 +162,11 @@ mod tests {
             let (_network, mut fabrics) = network(Config::new(2));
             let mut state = State::new(fabrics.swap_remove(0), &Settings::default()).unwrap();
             assert!(
-                !try_send_line(&mut state, &route(), &[7; 8]),
+                !try_send_packet(&mut state, &route(), &[7; 8]),
                 "the fabric's number of the task is not known yet"
             );
-            assert!(try_send(&mut state, &route(), &vec![7; len]), "{len} bytes");
-            assert!(try_send_line(&mut state, &route(), &[7; 8]), "after {len} bytes");
+            assert!(try_send_again(&mut state, &route(), &vec![7; len]), "{len} bytes");
+            assert!(try_send_packet(&mut state, &route(), &[7; 8]), "after {len} bytes");
         }
     }
 
@@ -178,7 +177,7 @@ mod tests {
         let settings = Settings { early_arrival_bytes_max: 4096, ..Settings::default() };
         let mut state = State::new(fabrics.swap_remove(0), &settings).unwrap();
         assert!(
-            !try_send_line(&mut state, &route(), &[7; 8]),
+            !try_send_packet(&mut state, &route(), &[7; 8]),
             "the fabric's number of the task is not known yet"
         );
         let first = send(&mut state, &route(), Borrowed(&[7; 8]));
@@ -187,9 +186,9 @@ mod tests {
         for turn in (0..3).cycle().take(3000) {
             let before = state.handlers().budget.clone();
             let is_sent = match turn {
-                0 => try_send_line(&mut state, &route(), &[7; 8]),
-                1 => try_send(&mut state, &route(), &[7; 8]),
-                _ => try_send(&mut state, &route(), &[7; 100]),
+                0 => try_send_packet(&mut state, &route(), &[7; 8]),
+                1 => try_send_again(&mut state, &route(), &[7; 8]),
+                _ => try_send_again(&mut state, &route(), &[7; 100]),
             };
             assert_eq!(is_sent, state.handlers().budget != before, "turn {turn}");
             sent[turn] += u32::from(is_sent);

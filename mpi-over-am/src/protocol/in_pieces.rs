@@ -19,9 +19,6 @@ const LINE_BYTES: usize = 64;
 /// Number of looks for credits before a message is announced. All looks together take longer than the receiver's copy of a message.
 const LOOKS_MAX: u32 = 256;
 
-/// A message of at most this many bytes is always sent as one packet, if a packet can hold it: see [`try_send_split`].
-pub(crate) const UNSPLIT_BYTES_MAX: usize = 12 << 10;
-
 /// Sends a message in pieces, or announces it.
 ///
 /// # Errors
@@ -100,9 +97,9 @@ pub(super) fn send_soon<F: Fabric>(state: &mut State<F>, route: Route, bytes: &[
 }
 
 /// Sends a message as two packets if that is faster, although one packet can hold it; returns whether the message was sent. The message
-/// must have more than [`UNSPLIT_BYTES_MAX`] bytes. Two packets are faster if the tasks share a cache and the receiver waits for the
-/// message, as it probably does if it has answered the last message. In a stream of messages, the receiver copies one message while the
-/// sender copies the next, and more packets only take more time.
+/// must have more than [`UNSPLIT_BYTES_MAX`](crate::message::UNSPLIT_BYTES_MAX) bytes. Two packets are faster if the tasks share a cache
+/// and the receiver waits for the message, as it probably does if it has answered the last message. In a stream of messages, the receiver
+/// copies one message while the sender copies the next, and more packets only take more time.
 #[inline(never)]
 pub(super) fn try_send_split<F: Fabric>(state: &mut State<F>, route: Route, bytes: &[u8]) -> bool {
     let budget = &mut state.handlers().budget;
@@ -139,7 +136,7 @@ mod tests {
     use super::*;
     use crate::buffer::keep_vec;
     use crate::matching::{ContextId, Envelope, Pattern};
-    use crate::message::{Mode, Receive, ReceiveBuffer};
+    use crate::message::{Mode, Receive, ReceiveBuffer, UNSPLIT_BYTES_MAX};
     use crate::protocol::{Borrowed, send, start_receive, start_send};
     use crate::settings::Settings;
 

@@ -33,8 +33,7 @@ use crate::message::{Mode, Route};
 use crate::request_id::RequestId;
 use crate::state::State;
 
-pub(crate) use eager::{try_send, try_send_line};
-pub(crate) use in_pieces::UNSPLIT_BYTES_MAX;
+pub(crate) use eager::{try_send, try_send_again, try_send_packet};
 pub(crate) use receive::{
     receive_data_as, receive_window_as, start_into, start_matched, start_receive, start_receive_data,
 };

@@ -35,7 +35,7 @@ mod tests {
 
     #[test]
     fn the_limit_itself_is_eager_and_synchronous_messages_are_by_a_setting() {
-        let limits = EagerLimits { bytes: 4096, synchronous_end: 4093, in_pieces: 0 };
+        let limits = EagerLimits { bytes: 4096, unsplit: 4096, synchronous_end: 4093, in_pieces: 0 };
         for mode in [Mode::Standard, Mode::Buffered] {
             assert_eq!(select(mode, 4096, limits), Protocol::Eager);
             assert_eq!(select(mode, 4097, limits), Protocol::Rendezvous);

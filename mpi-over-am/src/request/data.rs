@@ -43,8 +43,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Those of [`isend_data`](Self::isend_data).
     #[inline]
     pub fn isend_bytes(&self, mode: Mode, bytes: RawBytes, dest: u32, tag: i32) -> Result<RequestId> {
-        let send = |bytes: &[u8]| self.try_send_line(bytes, dest, tag) || self.try_send(bytes, dest, tag);
-        if mode == Mode::Standard && with_slice(bytes, send) {
+        if mode == Mode::Standard && with_slice(bytes, |bytes| self.try_send(bytes, dest, tag)) {
             return Ok(RequestId::ENDED_SEND);
         }
         self.isend_bytes_slowly(mode, bytes, dest, tag)

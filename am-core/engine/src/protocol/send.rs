@@ -7,7 +7,7 @@ use super::pending::Queued;
 use super::reassembly::Ranges;
 use super::statistics::Statistics;
 use super::{Engine, FRONT_BYTES_MAX};
-use crate::buffer::{Executor, InlineBytes, RawBuffer, RawBytes, RawPieces, RemoteAddress};
+use crate::buffer::{Executor, INLINE_BYTES_MAX, InlineBytes, RawBuffer, RawBytes, RawPieces, RemoteAddress};
 use crate::counter::Counter;
 use crate::error::{Error, Outcome, Result};
 use crate::fabric::{Fabric, Peer};
@@ -42,6 +42,13 @@ impl Outgoing<'_> {
     #[inline(always)]
     pub(crate) fn class(&self) -> Class {
         if self.answerable || self.completion_counter != 0 { Class::Request } else { Class::OneWay }
+    }
+
+    /// Whether the message fits into one completion entry with data of this length.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_inline(&self, len: usize) -> bool {
+        self.head().len() + self.uhdr.len() + len <= INLINE_BYTES_MAX
     }
 
     #[inline(always)]
@@ -134,9 +141,7 @@ impl<U: UserCode> Engine<U> {
         mut source: impl Source,
         end: End,
     ) -> Result<Issued> {
-        if self.post_line(fabric, &outgoing, &mut source)
-            || self.post_whole(fabric, &outgoing, &mut source)? == Posted::Sent
-        {
+        if self.post_whole(fabric, &outgoing, &mut source)? == Posted::Sent {
             self.bump_own(end.origin);
             return Ok(Issued::Done);
         }

@@ -2,9 +2,9 @@
 //! here waits or queues: without a credit, nothing is sent.
 
 use super::Engine;
-use super::packet::{self, FIRST, Kind, MessageHead};
+use super::packet::{self, FIRST, Kind};
 use super::send::{Outgoing, Posted};
-use crate::buffer::{Access, INLINE_BYTES_MAX, InlineBytes, RemoteAddress};
+use crate::buffer::{Access, InlineBytes, RemoteAddress};
 use crate::counter::CounterName;
 use crate::error::{Outcome, Result};
 use crate::fabric::{Fabric, Peer};
@@ -19,61 +19,23 @@ impl<U: UserCode> Engine<U> {
         !outgoing.announce && len <= self.limits.packet_bytes_max.saturating_sub(front)
     }
 
-    /// The fast path for a message that fits into a completion entry; returns whether the message was posted. Everything it calls is
-    /// inlined, so that the entry is made in registers. If it returns false, call [`post_whole`](Self::post_whole).
+    /// The fast path of a message that fits into one packet and is not announced, to a target whose number the caller knows;
+    /// returns whether it was posted. Everything it calls before a short message is posted is inlined, so that the entry is made in
+    /// registers. If it returns false, also for a number that no peer has, call [`post_whole`](Self::post_whole).
     #[inline(always)]
-    pub fn post_line<F: Fabric>(
-        &mut self,
-        fabric: &mut F,
-        outgoing: &Outgoing<'_>,
-        data: &mut impl Body,
-    ) -> bool {
-        // Checked first: a longer message must not pay for an entry that it does not use.
-        if outgoing.uhdr.len() + data.len() > INLINE_BYTES_MAX - MessageHead::BYTES_MIN {
-            return false;
-        }
-        let Ok(target) = fabric.peer(outgoing.target) else { return false };
-        self.post_line_to(fabric, target, outgoing, data)
-    }
-
-    /// Like [`post_line`](Self::post_line), to a target whose number the caller has kept. Returns false also for a number that no peer has.
-    #[inline(always)]
-    pub fn post_line_to<F: Fabric>(
+    pub fn post_now<F: Fabric>(
         &mut self,
         fabric: &mut F,
         target: Peer,
         outgoing: &Outgoing<'_>,
-        data: &mut impl Body,
+        data: &[u8],
     ) -> bool {
-        let (head, mut packet) = (outgoing.head(), InlineBytes::new());
-        let fits = head.push_to(&mut packet) && packet.push(outgoing.uhdr) && data.push_to(&mut packet);
-        if !fits || !self.may_go_now(target, outgoing) {
-            return false;
-        }
+        let (head, mut front) = (outgoing.head(), InlineBytes::new());
+        let has_front = head.push_to(&mut front) && front.push(outgoing.uhdr);
         let label = packet::label(Kind::Message, outgoing.handler);
-        fabric.try_post_inline(target.index, outgoing.class(), label, &packet)
-    }
-
-    /// The fast path for a message that fits into one packet but not into a completion entry, to a target whose number the caller has kept;
-    /// returns whether it was posted. If it returns false, call [`post_whole`](Self::post_whole).
-    #[inline(always)]
-    pub fn post_packet_to<F: Fabric>(
-        &mut self,
-        fabric: &mut F,
-        target: Peer,
-        outgoing: &Outgoing<'_>,
-        data: &mut impl Body,
-    ) -> bool {
-        if !self.may_go_now(target, outgoing) || !self.is_whole(outgoing, data.len()) {
-            return false;
-        }
-        let mut front = InlineBytes::new();
-        let fits = outgoing.head().push_to(&mut front) && front.push(outgoing.uhdr);
-        let label = packet::label(Kind::Message, outgoing.handler);
-        fits && matches!(
-            fabric.post_packet(target.index, outgoing.class(), label, &front, data),
-            Ok(Outcome::Done)
-        )
+        has_front
+            && self.may_go_now(target, outgoing)
+            && fabric.try_post(target.index, outgoing.class(), label, &front, data)
     }
 
     /// Whether a message of one packet can be posted at once: it need not be announced, no packet waits for a credit, no peer is purged,
@@ -127,11 +89,12 @@ impl<U: UserCode> Engine<U> {
         may_be_sent
             && self.touched.has_notices(target)
             && fabric.write_mapped(to, bytes)
-            && fabric.try_post_inline(
+            && fabric.try_post(
                 target.index,
                 Class::OneWay,
                 packet::label(Kind::Notify, FIRST),
                 &notice(counter),
+                &[],
             )
     }
 

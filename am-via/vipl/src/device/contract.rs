@@ -8,6 +8,17 @@ use am_via_job::WaitFacts;
 
 use super::*;
 
+/// A slot of a peer that is free. Both functions post an entry and return whether it was posted, since a device may refuse the entry even
+/// though the slot is free.
+pub trait FreeSlot {
+    /// Posts an entry with its payload.
+    fn post(self, entry: Entry, payload: &Payload) -> bool;
+
+    /// Posts an entry with its payload and with bytes outside of the entry. Their number must be the entry's length. Panics if the slot is
+    /// too short.
+    fn post_outside(self, entry: Entry, payload: &Payload, bytes: &[u8]) -> bool;
+}
+
 /// An emulated NIC, used by one thread at a time.
 ///
 /// # Errors
@@ -34,12 +45,14 @@ pub trait Device: std::fmt::Debug {
     /// Posts an entry with its payload. Entries of a VI keep their order, unless [`allow_loss`](Self::allow_loss) has been set.
     fn post(&mut self, vi: ViNumber, entry: Entry, payload: &Payload) -> Result<Posted, DeviceError>;
 
-    /// Like [`post`](Self::post), if the device knows that the peer has a free slot; returns whether the entry was posted. A device whose
-    /// `post` has to look for free slots does not look here, so that the fast path contains no function call.
-    #[inline(always)]
-    fn post_now(&mut self, vi: ViNumber, entry: Entry, payload: &Payload) -> bool {
-        matches!(self.post(vi, entry, payload), Ok(Posted::Done))
-    }
+    /// A free slot of a peer.
+    type FreeSlot<'a>: FreeSlot
+    where
+        Self: 'a;
+
+    /// The peer's next slot, if the device knows that the slot is free. A device whose `post` has to look for free slots does not look
+    /// here: a function call on the fast path, even a rare one, makes its callers keep their values in memory.
+    fn free_slot(&mut self, vi: ViNumber) -> Option<Self::FreeSlot<'_>>;
 
     /// Posts `entry` with `payload` and at most `len` bytes. `fill` writes these bytes into the peer's receive area (or where the device
     /// gathers them); its argument says how to store them. `fill` returns the number of bytes, which becomes the entry's length, or `None`

@@ -11,7 +11,7 @@ pub mod wire;
 use std::sync::Arc;
 
 /// Not public: programs open a device and pass it on, and only the layers above call it.
-pub(crate) use contract::{Device, Link};
+pub(crate) use contract::{Device, FreeSlot, Link};
 
 use am_via_shm::CheckedRange;
 pub use am_via_shm::HeapBlock;

@@ -24,8 +24,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::device::{
-    AtomicOp, AtomicTransfer, Completion, Device, DeviceAttributes, DeviceError, Entry, HeapBlock, Link,
-    Mapping, MemAttributes, MemHandle, News, NodeAddress, Operation, Payload, Posted, RemoteMemory,
+    AtomicOp, AtomicTransfer, Completion, Device, DeviceAttributes, DeviceError, Entry, FreeSlot, HeapBlock,
+    Link, Mapping, MemAttributes, MemHandle, News, NodeAddress, Operation, Payload, Posted, RemoteMemory,
     SharedFileName, Storing, Transfer, ViNumber, Waker,
 };
 use am_via_job::{Carrier, Job, NOTED_AFTER, OpenContext, WaitFacts};
@@ -35,7 +35,7 @@ use am_via_shm::layout::{
     REGIONS_PER_CONTEXT, RING_LINES,
 };
 use am_via_shm::regions::{self, Claim, ClaimFault, Claimer, OwnRegions, Ways, is_quiet, update_word};
-use am_via_shm::{CheckedRange, Connection, Copied, TELL_AFTER, Written};
+use am_via_shm::{CheckedRange, Connection, Copied, FreeLine, TELL_AFTER, Written};
 use am_via_shm::{Doorbell, MappedRegions, Quiet, Shared, SharedFiles, SleepBarrier, Spin, WaitPolicy};
 
 use far::Far;
@@ -348,7 +348,23 @@ fn transfer(copied: Result<Copied, ClaimFault>) -> Result<Transfer, DeviceError>
     }
 }
 
+impl FreeSlot for FreeLine<'_> {
+    #[inline(always)]
+    fn post(self, entry: Entry, payload: &Payload) -> bool {
+        FreeLine::post(self, entry, payload);
+        true
+    }
+
+    #[inline(always)]
+    fn post_outside(self, entry: Entry, payload: &Payload, bytes: &[u8]) -> bool {
+        FreeLine::post_outside(self, entry, payload, bytes);
+        true
+    }
+}
+
 impl Device for Shm {
+    type FreeSlot<'a> = FreeLine<'a>;
+
     fn address(&self) -> NodeAddress {
         self.address
     }
@@ -395,10 +411,10 @@ impl Device for Shm {
     }
 
     #[inline(always)]
-    fn post_now(&mut self, vi: ViNumber, entry: Entry, payload: &Payload) -> bool {
+    fn free_slot(&mut self, vi: ViNumber) -> Option<FreeLine<'_>> {
         match self.vis.get_mut(vi.0 as usize) {
-            Some(Some(found)) => found.connection.post_now(entry, payload),
-            _ => false,
+            Some(Some(found)) => found.connection.free_line(),
+            _ => None,
         }
     }
 

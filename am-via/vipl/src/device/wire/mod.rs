@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::device::{
-    AtomicOp, AtomicTransfer, ClaimFault, Completion, Device, DeviceAttributes, DeviceError, Entry,
+    AtomicOp, AtomicTransfer, ClaimFault, Completion, Device, DeviceAttributes, DeviceError, Entry, FreeSlot,
     HeapBlock, MemAttributes, MemHandle, News, NodeAddress, Payload, Posted, RemoteMemory, Storing, Transfer,
     ViNumber, Waker,
 };
@@ -178,7 +178,30 @@ fn bounce(len: usize) -> Result<PrivateBytes, DeviceError> {
     })
 }
 
+/// A slot that the network may still refuse.
+#[derive(Debug)]
+pub struct WireSlot<'a> {
+    wire: &'a mut Wire,
+    vi: ViNumber,
+}
+
+impl FreeSlot for WireSlot<'_> {
+    fn post(self, entry: Entry, payload: &Payload) -> bool {
+        matches!(self.wire.post(self.vi, entry, payload), Ok(Posted::Done))
+    }
+
+    fn post_outside(self, entry: Entry, payload: &Payload, bytes: &[u8]) -> bool {
+        let fill = |area: CheckedRange<'_>, _| {
+            area.copy_from_slice(bytes);
+            Some(bytes.len())
+        };
+        matches!(self.wire.post_area(self.vi, entry, payload, bytes.len(), fill), Ok(Posted::Done))
+    }
+}
+
 impl Device for Wire {
+    type FreeSlot<'a> = WireSlot<'a>;
+
     fn address(&self) -> NodeAddress {
         self.address
     }
@@ -233,6 +256,10 @@ impl Device for Wire {
             state.post(self.address, on_network, entry, *payload, None);
         }
         Ok(admitted)
+    }
+
+    fn free_slot(&mut self, vi: ViNumber) -> Option<WireSlot<'_>> {
+        Some(WireSlot { wire: self, vi })
     }
 
     fn post_area(
