@@ -229,6 +229,7 @@ impl Connection {
     }
 
     /// Writes an entry with bytes in its area slot. Panics if they fit beside the line, or not into the slot.
+    #[expect(clippy::cast_possible_truncation, reason = "a slot has far less than 4 GiB")]
     #[inline(never)]
     fn post_in_area(
         &mut self,
