@@ -27,12 +27,12 @@ pub(super) enum Series {
 
 /// A schedule that is being recorded.
 pub(super) struct Recorder<'a, F: Fabric, L: LockPolicy> {
-    pub(super) communicator: &'a Communicator<F, L>,
+    communicator: &'a Communicator<F, L>,
     tag: i32,
     series: Series,
-    pub(super) op: Option<Op>,
+    op: Option<Op>,
     selection: Selection,
-    pub(super) steps: Vec<Step>,
+    steps: Vec<Step>,
     scratch: Vec<Scratch>,
 }
 
