@@ -437,7 +437,7 @@ impl<D: Device> Post for ViaFabric<D> {
         is_posted
     }
 
-    /// Not inlined: the closure keeps its captures in memory.
+    /// Not inlined: its closures keep their captures in memory, which would slow down the callers' fast paths.
     #[inline(never)]
     fn post_packet(
         &mut self,

@@ -168,8 +168,8 @@ pub(crate) struct Credits {
     accounts: Immediate,
     /// The peer's accounts, as last received. Not trusted.
     peers: Immediate,
-    /// How many more packets, and requests that will not be answered, may be counted before the peer is told: as soon as one of the
-    /// numbers is 0 or less, the accounts are sent without waiting for a packet that can carry them.
+    /// The packets, and the requests without an answer, that may still be counted before the peer must be told. When one of the two
+    /// numbers reaches 0, the accounts are sent at once, without waiting for a packet that can carry them.
     untold: Untold,
     /// Value of `untold` when the peer has just been told.
     untold_max: Untold,
@@ -274,8 +274,7 @@ impl Credits {
         self.peers = accounts;
     }
 
-    /// Counts a consumed packet of the peer. Returns whether the credits now owed to the peer are so many that they must be returned at
-    /// once.
+    /// Counts a consumed packet of the peer. Returns whether the credits owed to the peer must be returned at once.
     #[inline(always)]
     #[must_use = "the peer may be waiting for credits"]
     pub(super) fn consumed(&mut self, class: Class) -> bool {
@@ -290,8 +289,8 @@ impl Credits {
         self.untold.packets <= 0
     }
 
-    /// Books that a request will not be answered, if one may still be. Returns whether the answer slots now owed to the peer are so many
-    /// that they must be returned at once.
+    /// Books that a request will not be answered; does nothing if no request waits for an answer. Returns whether the answer slots owed to
+    /// the peer must be returned at once.
     #[inline(always)]
     #[must_use = "the peer may be waiting for slots"]
     pub(super) fn waive(&mut self) -> bool {

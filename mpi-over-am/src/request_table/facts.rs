@@ -34,7 +34,7 @@ impl Requests {
         }
     }
 
-    /// Removes a request whose result nobody needs, such as one whose operation could not be started. A persistent request becomes
+    /// Removes a request whose result is not needed, for example because its operation could not be started. A persistent request becomes
     /// inactive.
     pub(crate) fn forget(&mut self, id: RequestId) {
         self.remove(id);

@@ -401,7 +401,7 @@ fn no_process_and_no_file_is_left_whichever_process_is_killed() {
     }
 }
 
-/// The parent of a living process; `None` for a process that has ended, even if nobody has waited for it yet.
+/// The parent of a live process. Returns `None` if the process has ended, also while it is a zombie.
 fn parent_of(process: u32) -> Option<u32> {
     let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let field = |name| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);

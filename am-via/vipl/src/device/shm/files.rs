@@ -31,7 +31,8 @@ const REPORTED_WITHIN: Duration = Duration::from_secs(1);
 /// Longest wait for the report of a failure after a task has unexposed memory that a peer still uses: a failing task does so before its
 /// failure is known.
 const FAILED_WITHIN: Duration = Duration::from_millis(200);
-/// After such a wait without a failure, the time until the next one: a program that goes on to use memory after its end is told at once.
+/// The time between two such waits if the first found no failure. A program that keeps using memory after its end then gets most errors at
+/// once.
 const FAILED_NOT_BEFORE: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
