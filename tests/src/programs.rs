@@ -100,16 +100,14 @@ pub fn build() {
 }
 
 /// The command that builds all libraries. Cargo chooses features by the packages and targets of a command. With these arguments it chooses
-/// the features of `cargo test --workspace`, which has compiled nearly everything.
+/// the features and the profile of `cargo test --workspace`, which has compiled nearly everything.
 #[must_use]
 pub fn build_of_all() -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command
         .args(["build", "--workspace", "--lib", "--test=workspace"])
         .current_dir(env!("CARGO_MANIFEST_DIR"));
-    if folder().ends_with("release") {
-        command.arg("--release");
-    }
+    command.args(["--profile", if folder().ends_with("release") { "release" } else { "test" }]);
     command
 }
 

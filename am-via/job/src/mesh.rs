@@ -1,7 +1,7 @@
 //! The watchers of a job's hosts, each connected to the first host's watcher, which forwards their messages.
 //!
-//! A message is a line of JSON over TCP. Both ends send a message at least once a second. A host that is silent for [`SILENCE_MAX`], or
-//! whose connection ends before it has left, is lost.
+//! A message is a line of JSON over TCP. Both ends send a message at least once a second. A host that is silent for longer than the setting
+//! `host_silence_seconds_max`, or whose connection ends before it has left, is lost.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +17,6 @@ use crate::lines::{Lines, say};
 use crate::news::News;
 
 const ALIVE_EVERY: Duration = Duration::from_secs(1);
-const SILENCE_MAX: Duration = Duration::from_secs(10);
 /// Time limit for a connection to one address of the first host.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
@@ -58,20 +57,21 @@ pub(super) struct Mesh {
 }
 
 impl Mesh {
-    /// Opens the first host's end of the connections. Also returns the address for the other hosts.
-    pub(super) fn open(secret: u64) -> io::Result<(Self, String)> {
+    /// Opens the first host's end of the connections. Also returns the address for the other hosts. A host that is silent for `silence_max`
+    /// is lost.
+    pub(super) fn open(secret: u64, silence_max: Duration) -> io::Result<(Self, String)> {
         let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))?;
         let port = listener.local_addr()?.port();
         let addresses: Vec<String> =
             own_addresses().into_iter().map(|address| SocketAddr::new(address, port).to_string()).collect();
         let (tell, events) = mpsc::channel();
-        thread::Builder::new().spawn(move || accept(&listener, secret, &tell))?;
+        thread::Builder::new().spawn(move || accept(&listener, secret, silence_max, &tell))?;
         let new = Self { is_first: true, secret, peers: BTreeMap::new(), events, said_at: Instant::now() };
         Ok((new, format!("{secret:x},{}", addresses.join(","))))
     }
 
     /// Joins the first host's watcher at this address.
-    pub(super) fn join(at: &str, host: u32) -> io::Result<Self> {
+    pub(super) fn join(at: &str, host: u32, silence_max: Duration) -> io::Result<Self> {
         let wrong =
             || io::Error::new(io::ErrorKind::InvalidData, format!("{at} is not the address of a watcher"));
         let (secret, addresses) = at.split_once(',').ok_or_else(wrong)?;
@@ -79,7 +79,9 @@ impl Mesh {
         let mut tried = String::new();
         for address in addresses.split(',') {
             let at: SocketAddr = address.parse().map_err(|_| wrong())?;
-            match TcpStream::connect_timeout(&at, CONNECT_WITHIN).and_then(|link| greet(link, host, secret)) {
+            let link =
+                TcpStream::connect_timeout(&at, CONNECT_WITHIN).and_then(|link| prepared(link, silence_max));
+            match link.and_then(|link| greet(link, host, secret)) {
                 Ok((link, mut lines)) => {
                     let (tell, events) = mpsc::channel();
                     thread::Builder::new().spawn(move || listen(&mut lines, 0, &tell))?;
@@ -149,16 +151,15 @@ impl Mesh {
     }
 }
 
-fn prepared(link: TcpStream) -> io::Result<TcpStream> {
+fn prepared(link: TcpStream, silence_max: Duration) -> io::Result<TcpStream> {
     link.set_nodelay(true)?;
-    link.set_read_timeout(Some(SILENCE_MAX))?;
-    link.set_write_timeout(Some(SILENCE_MAX))?;
+    link.set_read_timeout(Some(silence_max))?;
+    link.set_write_timeout(Some(silence_max))?;
     Ok(link)
 }
 
 /// Identifies this host, and waits for the answer: several hosts may have the address, so another program may listen there.
-fn greet(link: TcpStream, host: u32, secret: u64) -> io::Result<(TcpStream, Lines<TcpStream>)> {
-    let mut link = prepared(link)?;
+fn greet(mut link: TcpStream, host: u32, secret: u64) -> io::Result<(TcpStream, Lines<TcpStream>)> {
     say(&mut link, &Word::Hello { host, secret })?;
     let mut lines = Lines::new(link.try_clone()?);
     match lines.hear()? {
@@ -167,12 +168,12 @@ fn greet(link: TcpStream, host: u32, secret: u64) -> io::Result<(TcpStream, Line
     }
 }
 
-fn accept(listener: &TcpListener, secret: u64, tell: &Sender<(u32, Event)>) {
+fn accept(listener: &TcpListener, secret: u64, silence_max: Duration, tell: &Sender<(u32, Event)>) {
     for link in listener.incoming() {
         let tell = tell.clone();
         // If no thread can be started, nothing is received from the host, which reports that it got no answer.
         let _ = thread::Builder::new().spawn(move || {
-            let Ok(link) = link.and_then(prepared) else { return };
+            let Ok(link) = link.and_then(|link| prepared(link, silence_max)) else { return };
             let Ok(reader) = link.try_clone() else { return };
             let mut lines = Lines::new(reader);
             let Ok(Word::Hello { host, secret: theirs }) = lines.hear() else { return };
@@ -216,6 +217,8 @@ fn local_in(table: &str) -> Vec<Ipv4Addr> {
 mod tests {
     use super::*;
 
+    const SILENCE_MAX: Duration = Duration::from_secs(60);
+
     #[test]
     fn own_addresses_are_read_from_the_table_of_routes() {
         let table = "Main:\n  +-- 0.0.0.0/0 3 0 5\n     |-- 10.1.0.0\n        /24 link UNICAST\n     |-- 10.1.0.7\n        /32 host LOCAL\n";
@@ -235,10 +238,10 @@ mod tests {
 
     #[test]
     fn what_one_host_says_reaches_all_and_a_host_that_breaks_off_is_lost() {
-        let (mut first, at) = Mesh::open(77).unwrap();
+        let (mut first, at) = Mesh::open(77, SILENCE_MAX).unwrap();
         let joined = |host| {
             let at = at.clone();
-            thread::spawn(move || Mesh::join(&at, host).unwrap())
+            thread::spawn(move || Mesh::join(&at, host, SILENCE_MAX).unwrap())
         };
         let (second, third) = (joined(1), joined(2));
         while !(second.is_finished() && third.is_finished()) {
@@ -252,6 +255,6 @@ mod tests {
         drop(third);
         assert!(matches!(heard(&mut first)[..], [(2, Heard::Lost(_))]));
         assert!(!first.is_needed(), "one has left, one is lost");
-        assert!(Mesh::join(&at.replacen("4d,", "4e,", 1), 1).is_err(), "a wrong secret");
+        assert!(Mesh::join(&at.replacen("4d,", "4e,", 1), 1, SILENCE_MAX).is_err(), "a wrong secret");
     }
 }

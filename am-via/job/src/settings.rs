@@ -1,6 +1,8 @@
 //! The settings of am-via. The launcher reads them from its environment when a job starts and writes them into the job file, so that all
 //! tasks of a job use the same values whatever their wrappers do to the environment. `amrun info --all` prints the table.
 
+use std::time::Duration;
+
 use am_via_settings::choices;
 pub use am_via_settings::{
     ForeignName, Setting, SettingError, SettingText, Table, Value, Wanted, in_binary_units, wrapped,
@@ -55,6 +57,17 @@ settings! {
     /// on: a task that is about to sleep runs a barrier on all processors (membarrier, where the kernel offers it), so that senders need no
     /// fence. off: each sender runs a fence.
     membarrier: bool = true, "AM_MEMBARRIER";
+    /// Time in seconds after which a host of a job of several hosts is lost if nothing was heard from it, and after which a host that has
+    /// heard nothing from the launcher ends its tasks. Hosts and launcher report once a second.
+    host_silence_seconds_max: u32 = 10, "AM_HOST_SILENCE_SECONDS_MAX", 3..=86_400;
+}
+
+impl Settings {
+    /// [`host_silence_seconds_max`](Self::host_silence_seconds_max) as a duration.
+    #[must_use]
+    pub fn host_silence_max(&self) -> Duration {
+        Duration::from_secs(self.host_silence_seconds_max.into())
+    }
 }
 
 /// Smallest heap that the setting accepts, in bytes.

@@ -94,7 +94,7 @@ fn watch(link: UnixStream) {
     let Some(mut watch) = begun else { return };
     if part.has_other_hosts() && part.host != 0 {
         let Ok(hub) = link.hear::<String>() else { return };
-        let joined = Mesh::join(&hub, part.host).map(|mesh| watch.mesh = Some(mesh));
+        let joined = Mesh::join(&hub, part.host, watch.silence_max).map(|mesh| watch.mesh = Some(mesh));
         let joined = joined.map_err(|error| format!("reaching the watcher of the first host: {error}"));
         if say(link.stream(), &joined).is_err() || joined.is_err() {
             return;
@@ -118,13 +118,17 @@ struct Watch {
     running: Vec<Watched>,
     own: OwnNews,
     mesh: Option<Mesh>,
+    /// A host that is silent for this long is lost.
+    silence_max: Duration,
 }
 
 impl Watch {
     fn begin(part: &Part) -> io::Result<(Self, Made)> {
+        let settings = Settings::from_env().map_err(io::Error::other)?;
+        let silence_max = settings.host_silence_max();
         let job = Arc::new(JobOwner::create(&JobPlan {
             num_tasks: u32::try_from(part.hosts.len()).unwrap_or(u32::MAX),
-            settings: Settings::from_env().map_err(io::Error::other)?,
+            settings,
             others: variables_of_this_process(),
             record: Record::Nothing,
             cpus: Vec::new(),
@@ -136,11 +140,12 @@ impl Watch {
             running.push(Watched { task, process: PidFd::open(pid)?, ended_at: None });
         }
         let is_hub = part.has_other_hosts() && part.host == 0;
-        let (mesh, hub) = if is_hub { Some(Mesh::open(job.id())?).unzip() } else { (None, None) };
+        let (mesh, hub) =
+            if is_hub { Some(Mesh::open(job.id(), silence_max)?).unzip() } else { (None, None) };
         let first = part.processes.keys().next().copied().unwrap_or(0);
         let made = Made { job: job.invitation(first), hub };
         let own = OwnNews::new(&job, &part.hosts, part.host);
-        Ok((Self { job, hosts: part.hosts.clone(), host: part.host, running, own, mesh }, made))
+        Ok((Self { job, hosts: part.hosts.clone(), host: part.host, running, own, mesh, silence_max }, made))
     }
 
     fn run(mut self) {

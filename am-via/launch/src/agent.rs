@@ -1,8 +1,8 @@
 //! An agent: the launcher of one host's part of a job, started on that host by the launcher of the whole job.
 //!
 //! The agent exchanges frames with that launcher over its standard input and output. It sends the output of its tasks, their activity, news
-//! of them for the other hosts, and at the end their records. When the input ends, or is silent for [`SILENCE_MAX`], the launcher is gone:
-//! the agent then ends its part of the job.
+//! of them for the other hosts, and at the end their records. When the input ends, or is silent for longer than the setting
+//! `host_silence_seconds_max`, the launcher is gone: the agent then ends its part of the job.
 
 use std::io::{self, Write as _};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -22,8 +22,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 const TELL_EVERY: Duration = Duration::from_secs(1);
 /// Number of questions about the launcher's clock; the answer that takes the least time is the most precise.
 const CLOCK_QUESTIONS: u32 = 8;
-/// A launcher that is silent for this long is gone.
-pub(super) const SILENCE_MAX: Duration = Duration::from_secs(10);
 
 /// Runs the part of a job that the launcher at the other end of standard input requests.
 ///
@@ -115,10 +113,11 @@ fn watch(running: Running, hosts: &[u32], host: u32, uplink: &Uplink) -> Result<
     let (first, number) = (running.first, super::number_of(&running.tasks));
     let mut symbols = Symbols::default();
     let (mut told_at, mut heard_at) = (None::<Instant>, Instant::now());
+    let silence_max = running.silence_max;
     while !running.is_over() {
         match hear(&heard, &running) {
             Heard::Something => heard_at = Instant::now(),
-            Heard::Nothing if heard_at.elapsed() < SILENCE_MAX => {}
+            Heard::Nothing if heard_at.elapsed() < silence_max => {}
             Heard::Nothing | Heard::End => running.end(),
         }
         let mut words: Vec<Up> = own.take().into_iter().map(Up::News).collect();
@@ -140,7 +139,7 @@ fn watch(running: Running, hosts: &[u32], host: u32, uplink: &Uplink) -> Result<
     let mut report = running.wait()?;
     let recorded = (first..).zip(report.recorded.drain(..).skip(first as usize)).take(number as usize);
     // If the launcher is gone, the report cannot reach it either, and [`run_agent`] returns that error.
-    let _ = tell_recorded(recorded, &heard, uplink);
+    let _ = tell_recorded(recorded, &heard, silence_max, uplink);
     Ok(report)
 }
 
@@ -148,6 +147,7 @@ fn watch(running: Running, hosts: &[u32], host: u32, uplink: &Uplink) -> Result<
 fn tell_recorded(
     recorded: impl Iterator<Item = (u32, Recorded)>,
     heard: &Receiver<Down>,
+    silence_max: Duration,
     uplink: &Uplink,
 ) -> io::Result<()> {
     let mut ahead = None;
@@ -155,7 +155,7 @@ fn tell_recorded(
         if !recorded.events.is_empty() {
             let ahead = match ahead {
                 Some(ahead) => ahead,
-                None => *ahead.insert(launcher_ahead(heard, uplink)?),
+                None => *ahead.insert(launcher_ahead(heard, silence_max, uplink)?),
             };
             recorded.shift(ahead);
         }
@@ -165,14 +165,14 @@ fn tell_recorded(
 }
 
 /// How many nanoseconds the launcher's clock is ahead of this host's; 0 if the launcher does not answer.
-fn launcher_ahead(heard: &Receiver<Down>, uplink: &Uplink) -> io::Result<i64> {
+fn launcher_ahead(heard: &Receiver<Down>, silence_max: Duration, uplink: &Uplink) -> io::Result<i64> {
     let now = || i64::try_from(clock::monotonic().as_nanos()).unwrap_or(i64::MAX);
     let mut answers = Vec::new();
     for _ in 0..CLOCK_QUESTIONS {
         let asked = now();
         uplink.say(&Up::AskClock)?;
         let answer = loop {
-            match heard.recv_timeout(SILENCE_MAX) {
+            match heard.recv_timeout(silence_max) {
                 Ok(Down::Clock { nanoseconds }) => break i64::try_from(nanoseconds).unwrap_or(i64::MAX),
                 Ok(_) => {}
                 Err(_) => return Ok(0),

@@ -10,13 +10,13 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::agent::SILENCE_MAX;
 use super::end_request::SIGNALS;
 use super::hang::{Activity, HangReports, HostsActivity};
 use super::hosts::{self, Host};
 use super::output::OutputFormat;
 use super::uplink::{self, Down, Frame, Part, Up};
 use super::{LaunchError, program};
+use am_via_job::settings::{Settings, Table};
 use am_via_job::{Cause, Failure, News, Record, Recorded, is_named_like_a_setting};
 use am_via_os::clock;
 use am_via_os::signal::{self, SignalFd};
@@ -139,6 +139,7 @@ impl Hosts {
             placed: placed.clone(),
             ends: Ends::default(),
             guard: self.guard,
+            silence_max: Settings::from_variables(|name| self.variable(name))?.host_silence_max(),
             recorded: if self.record == Record::Nothing {
                 Vec::new()
             } else {
@@ -157,6 +158,12 @@ impl Hosts {
         drop(tell);
         let Ending { exit_code, line } = job.watch(&told, &signals, self.timeout);
         Ok(Outcome { exit_code, line, recorded: job.recorded, hosts: names })
+    }
+
+    /// A variable of the job: the caller's, or that of this process.
+    fn variable(&self, name: &str) -> Option<String> {
+        let set = self.env.iter().rev().find(|(key, _)| key == name);
+        set.map_or_else(|| std::env::var(name).ok(), |(_, value)| Some(value.to_string_lossy().into_owned()))
     }
 
     fn part(
@@ -285,6 +292,8 @@ struct Hub {
     placed: Vec<u32>,
     ends: Ends,
     guard: u32,
+    /// An agent that is silent for this long is lost.
+    silence_max: Duration,
     recorded: Vec<Recorded>,
     doing: HostsActivity,
 }
@@ -386,7 +395,7 @@ impl Hub {
                     let line = format!(
                         "host {} heard nothing from amrun for {} seconds and ended its tasks",
                         self.agents[from].name,
-                        SILENCE_MAX.as_secs()
+                        self.silence_max.as_secs()
                     );
                     self.end_with(Ending { exit_code, line }, Duration::ZERO);
                 } else if !ended_by_caller && self.ends.of_agent.exit_code == 0 {
@@ -449,11 +458,12 @@ impl Hub {
     }
 
     fn lose_the_silent(&mut self, now: Instant) {
-        let is_silent = |agent: &Agent| !agent.ended && now.duration_since(agent.heard_at) >= SILENCE_MAX;
+        let is_silent =
+            |agent: &Agent| !agent.ended && now.duration_since(agent.heard_at) >= self.silence_max;
         let silent: Vec<usize> = (0..self.agents.len()).filter(|&at| is_silent(&self.agents[at])).collect();
         for at in silent {
             let _ = self.agents[at].child.kill();
-            self.lose(at, &format!("nothing was heard from it for {} seconds", SILENCE_MAX.as_secs()));
+            self.lose(at, &format!("nothing was heard from it for {} seconds", self.silence_max.as_secs()));
         }
     }
 

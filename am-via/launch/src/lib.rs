@@ -257,6 +257,7 @@ impl Launch {
         let program = program::find(&self.program)?;
         self.check_wdir()?;
         let settings = Settings::from_variables(|name| self.variable(name))?;
+        let silence_max = settings.host_silence_max();
         let cpus = self.cpus();
         let job = Arc::new(JobOwner::create(&JobPlan {
             num_tasks: if self.hosts.is_empty() { self.tasks } else { number_of(&self.hosts) },
@@ -282,7 +283,7 @@ impl Launch {
             .spawn(supervising)
             .map_err(LaunchError::system("starting a thread"))?;
         match told.recv() {
-            Ok(tasks) => Ok(Running { job, first, tasks, end, thread: Some(thread) }),
+            Ok(tasks) => Ok(Running { job, first, tasks, end, silence_max, thread: Some(thread) }),
             // The thread ended without starting the tasks; its result says why.
             Err(_) => match join(thread) {
                 Err(error) => Err(error),
@@ -386,6 +387,8 @@ pub struct Running {
     first: u32,
     tasks: Arc<[TaskProcess]>,
     end: Arc<EndRequest>,
+    /// An agent takes a launcher that is silent for this long for gone.
+    silence_max: Duration,
     thread: Option<JoinHandle<Result<Report, LaunchError>>>,
 }
 

@@ -128,7 +128,7 @@ fn ended_by(end: impl FnOnce(u32, &[u32])) -> Output {
     let agent = agent(&dir);
     let sleeper = format!("sleep 1000 & touch {}/$AM_TASK; wait", dir.0.display());
     let args = ["-n", "2", "--hosts", "a,b", "--launch-agent", &agent, "sh", "-c", &sleeper];
-    let child = amrun(&mark, &args).spawn().unwrap();
+    let child = amrun(&mark, &args).env("AM_HOST_SILENCE_SECONDS_MAX", "3").spawn().unwrap();
     let launcher = child.id();
     wait_until(|| dir.0.join("0").exists() && dir.0.join("1").exists());
     end(launcher, &agents(launcher));
@@ -166,11 +166,11 @@ fn an_agent_or_a_launcher_that_falls_silent_is_given_up() {
     });
     let said = stderr(&silent_launcher);
     assert_eq!(silent_launcher.status.code(), Some(128 + 9), "{said}");
-    assert!(said.contains("heard nothing from amrun"), "{said}");
+    assert!(said.contains("heard nothing from amrun for 3 seconds"), "{said}");
     let silent_agent = silent_agent.join().unwrap();
     assert_eq!(silent_agent.status.code(), Some(1));
     assert!(
-        stderr(&silent_agent).contains("host b is lost: nothing was heard from it"),
+        stderr(&silent_agent).contains("host b is lost: nothing was heard from it for 3 seconds"),
         "{}",
         stderr(&silent_agent)
     );
