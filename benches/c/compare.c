@@ -154,6 +154,8 @@ static double latency_after(int microseconds, int times)
         for (int i = 0; i < times; i++) call;     \
         return since(start);                      \
     }
+static MPI_Request started;
+#define WAITED (MPI_Wait(&started, MPI_STATUS_IGNORE))
 #define DOUBLES (bytes / (int)sizeof(double)), MPI_DOUBLE
 #define BYTES bytes, MPI_BYTE
 COLLECTIVE(barrier, MPI_Barrier(MPI_COMM_WORLD))
@@ -161,6 +163,9 @@ COLLECTIVE(bcast, MPI_Bcast(out, BYTES, 0, MPI_COMM_WORLD))
 COLLECTIVE(bcast_rotating, MPI_Bcast(out, BYTES, i % size, MPI_COMM_WORLD))
 COLLECTIVE(allreduce, MPI_Allreduce(out, in, DOUBLES, MPI_SUM, MPI_COMM_WORLD))
 COLLECTIVE(alltoall, MPI_Alltoall(out, BYTES, in, BYTES, MPI_COMM_WORLD))
+COLLECTIVE(ibarrier, (MPI_Ibarrier(MPI_COMM_WORLD, &started), WAITED))
+COLLECTIVE(iallreduce, (MPI_Iallreduce(out, in, DOUBLES, MPI_SUM, MPI_COMM_WORLD, &started), WAITED))
+COLLECTIVE(ialltoall, (MPI_Ialltoall(out, BYTES, in, BYTES, MPI_COMM_WORLD, &started), WAITED))
 COLLECTIVE(allgather, MPI_Allgather(out, BYTES, in, BYTES, MPI_COMM_WORLD))
 COLLECTIVE(reduce, MPI_Reduce(out, in, DOUBLES, MPI_SUM, 0, MPI_COMM_WORLD))
 COLLECTIVE(reduce_rotating, MPI_Reduce(out, in, DOUBLES, MPI_SUM, i % size, MPI_COMM_WORLD))
@@ -404,6 +409,9 @@ static void crowd(void)
     measure("crowd_barrier", barrier, 0, 64);
     measure("crowd_allreduce", allreduce, 8, 64);
     measure("crowd_alltoall", alltoall, 1024, 32);
+    measure("crowd_ibarrier", ibarrier, 0, 64);
+    measure("crowd_iallreduce", iallreduce, 8, 64);
+    measure("crowd_ialltoall", ialltoall, 1024, 32);
 }
 
 /* The first exchange among tasks that have not all sent to each other: once in a job. */

@@ -11,6 +11,7 @@
 //! that is, after all tasks have arrived at step n - 1. By then all tasks had read the data of step n - 2, which are in the same half. The
 //! last task to arrive may replace the data of rank 0, as a reduction does with its result, before it ends the step.
 
+mod boards;
 mod lines;
 mod meeting;
 #[cfg(all(test, feature = "models"))]
@@ -24,6 +25,7 @@ use am_core::buffer::{Access, Exposed, MappedRange, RemoteAddress};
 use am_core::fabric::Fabric;
 use smallvec::SmallVec;
 
+pub(crate) use boards::{Boards, Ticket};
 pub(crate) use lines::{Awaited, LINES_TASKS_MAX, Lines};
 use meeting::Meeting;
 use spread::{Comparisons, Distribution};
@@ -97,8 +99,8 @@ pub(crate) enum Use {
     Messages,
     /// All tasks must first agree about a board.
     Agree,
-    Step(Step),
-    Lines(Lines),
+    /// On the communicator's board.
+    On(Method),
 }
 
 impl Default for Board {
@@ -118,40 +120,22 @@ impl Board {
 
     /// Whether a collective that can use lines has to call [`begin`](Self::begin): the communicator has a board with lines, or no board
     /// yet.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn may_have_lines(&self) -> bool {
         matches!(self, Self::Later(_) | Self::Lines(_))
     }
 
     /// Begins a collective. `can` tells whether the collective can use a board with the given method.
-    pub(crate) fn begin(&mut self, (rank, size): (u32, u32), can: impl Fn(Method) -> bool) -> Use {
+    pub(crate) fn begin(&mut self, can: impl Fn(Method) -> bool) -> Use {
         match self {
-            Self::Never => Use::Messages,
-            Self::Open { .. } if !can(Method::Counter) => Use::Messages,
-            Self::Lines(lines) => {
-                if can(Method::Lines) {
-                    Use::Lines(*lines)
-                } else {
-                    Use::Messages
-                }
-            }
+            Self::Open { .. } if can(Method::Counter) => Use::On(Method::Counter),
+            Self::Lines(_) if can(Method::Lines) => Use::On(Method::Lines),
+            Self::Never | Self::Open { .. } | Self::Lines(_) => Use::Messages,
             Self::Later(FIRST_BY_MESSAGES) => Use::Agree,
             Self::Later(count) => {
                 *count += 1;
                 Use::Messages
             }
-            Self::Open { at, arrived, comparisons } => {
-                let number = *arrived + 1;
-                let compares = comparisons.are_due(number);
-                Use::Step(Step { at: *at, number, rank, size, compares })
-            }
-        }
-    }
-
-    /// Counts an arrival of this task.
-    pub(crate) fn count_arrival(&mut self) {
-        if let Self::Open { arrived, .. } = self {
-            *arrived += 1;
         }
     }
 
@@ -170,10 +154,7 @@ impl Board {
             Self::Lines(lines) => lines.board(),
         };
         // An error is ignored: if rank 0 has gone, its memory is not used again.
-        let _ = lend(context, at, |board| {
-            // Release: pairs with the Acquire in `OwnBoards::reclaim`. This task's accesses come before the next use of the memory.
-            board.atomic_u64(LEFT).map(|left| left.fetch_add(1, Ordering::Release))
-        });
+        let _ = lend(context, at, |board| board.atomic_u64(LEFT).map(meeting::leave));
     }
 }
 
@@ -214,11 +195,10 @@ impl OwnBoards {
     /// Frees the boards that no task uses any more.
     fn reclaim<F: Fabric>(&mut self, context: &mut Context<F, MpiHandlers>) {
         for (memory, size) in std::mem::take(&mut self.all) {
-            // Acquire: pairs with the Release in `Board::close`. The other tasks' accesses come before the next use of the memory.
-            let left = lend(context, memory.address(0), |board| {
-                Some(board.atomic_u64(LEFT)?.load(Ordering::Acquire))
+            let have_left = lend(context, memory.address(0), |board| {
+                Some(meeting::have_left(board.atomic_u64(LEFT)?, size))
             });
-            if matches!(left, Ok(left) if left < size.into()) {
+            if matches!(have_left, Ok(false)) {
                 self.all.push((memory, size));
             } else {
                 // After an error the memory is not used again.
@@ -241,8 +221,7 @@ pub(crate) struct Step {
     number: u64,
     rank: u32,
     size: u32,
-    /// Whether the tasks compare their processors in this step.
-    compares: bool,
+    comparisons: Comparisons,
 }
 
 /// The outcome of [`Step::arrive`].
@@ -262,9 +241,13 @@ impl Step {
         size <= TASKS_MAX && of_task * size as usize + WORD_BYTES <= HALF_BYTES
     }
 
-    /// The step before.
-    pub(crate) fn before(self) -> Self {
-        Self { number: self.number - 1, ..self }
+    /// The step after.
+    fn next(self) -> Self {
+        Self { number: self.number + 1, ..self }
+    }
+
+    pub(crate) fn size(self) -> u32 {
+        self.size
     }
 
     /// Writes this task's data, and arrives at the step. Does neither if the previous step has not ended.
@@ -285,7 +268,7 @@ impl Step {
             // Relaxed: `Meeting::arrive` orders this store, and the data.
             self.len_of(board, self.rank)?.store(len, Ordering::Relaxed);
             with_bytes(board, self.data_of(self.rank, len), len, |bytes| own.copy_to(bytes))?;
-            if self.compares {
+            if self.compares() {
                 let cpu = current_cpu().map_or(u64::MAX, |cpu| cpu as u64);
                 // Relaxed, like the data.
                 self.processor_of(board, self.rank)?.store(cpu, Ordering::Relaxed);
@@ -383,8 +366,10 @@ impl Step {
         })
     }
 
+    /// Whether the tasks compare their processors in this step.
+    #[inline]
     pub(crate) fn compares(self) -> bool {
-        self.compares
+        self.comparisons.are_due(self.number)
     }
 
     /// After the end of a step with a comparison: returns whether the tasks are distributed unevenly. If so, this task moves to another
@@ -484,7 +469,7 @@ mod tests {
         for (size, len) in [(3, 0), (16, 16 << 10), (16, 65_520), (TASKS_MAX, 8), (TASKS_MAX, 1008)] {
             assert!(Step::fits(size, len), "{size} tasks, {len} bytes");
             for number in [1, 2] {
-                let step = Step { at, number, rank: 0, size, compares: false };
+                let step = Step { at, number, rank: 0, size, comparisons: Comparisons::NEW };
                 let end = step.data_of(size - 1, len) + slot_bytes(len);
                 assert!(end <= step.half() + HALF_BYTES, "{size} tasks, {len} bytes");
                 assert!(step.half() + HALF_BYTES <= BOARD_BYTES);

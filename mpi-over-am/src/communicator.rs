@@ -13,7 +13,6 @@ use am_core::fabric::Fabric;
 use am_core::task::TaskId;
 
 use crate::attribute::{Attributes, ObjectKind};
-use crate::board::{Board, Lines, Method, Use};
 use crate::buffer::Keeps;
 use crate::context_id::{self, Space};
 use crate::error::{Error, Result};
@@ -24,7 +23,7 @@ use crate::info::Info;
 use crate::job::JobFabric;
 use crate::matching::{ContextId, Envelope, Pattern};
 use crate::message::Route;
-use crate::policy::{Field, LockPolicy, OneThread, StateCell};
+use crate::policy::{LockPolicy, OneThread, StateCell};
 use crate::properties::Properties;
 use crate::rank::Source;
 use crate::state::State;
@@ -71,7 +70,8 @@ struct Common<F: Fabric, L: LockPolicy> {
     /// `None` if the communicator's collectives treat all tasks alike.
     hosts: Option<Arc<Hosts>>,
     properties: Properties<L>,
-    board: L::Field<Board>,
+    /// The communicator's number in [`Boards`](crate::board::Boards).
+    board: u32,
 }
 
 /// The additional state of an inter-communicator.
@@ -124,7 +124,8 @@ impl<F: Fabric, L: LockPolicy> Drop for Common<F, L> {
             state.context_ids.end(self.context_id);
             state.handlers().peers.end(self.context_id);
             state.started.remove(&(self.context_id + Space::Collective as u32));
-            self.board.replace(Board::Never).close(&mut state.context);
+            let State { context, schedules, .. } = &mut *state;
+            schedules.boards.remove(context, self.board);
         }
     }
 }
@@ -174,9 +175,10 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let size = group.size();
         let reached = other.as_ref().map_or(&group, |other| &other.group);
         let (direct, peers) = (reached.direct_ranks(), reached.size());
-        let mut hosts = None;
+        let (mut hosts, mut board) = (None, u32::MAX);
         if let Ok(mut state) = Turn::<F, L>::enter(&**shared) {
             state.handlers().peers.begin(context_id, reached.clone());
+            board = state.schedules.boards.add(group.clone(), rank);
             if other.is_none() {
                 hosts = Hosts::new(group.tasks().map(|task| state.context.host(task)), rank).map(Arc::new);
             }
@@ -190,7 +192,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
             topology,
             hosts,
             properties,
-            board: L::Field::new(Board::default()),
+            board,
         });
         Self {
             shared: Arc::clone(shared),
@@ -260,35 +262,10 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Arc::clone(&self.shared)
     }
 
-    /// Begins a collective. `can` tells whether the collective can use a board with the given method.
-    pub(crate) fn begin_on_board(&self, can: impl Fn(Method) -> bool) -> Use {
-        self.common.board.with(|board| board.begin((self.rank, self.size), can))
-    }
-
-    /// Whether a collective that can use lines has to call [`begin_on_board`](Self::begin_on_board).
+    /// The communicator's number in [`Boards`](crate::board::Boards).
     #[inline(always)]
-    pub(crate) fn may_have_lines(&self) -> bool {
-        self.common.board.with(|board| board.may_have_lines())
-    }
-
-    /// Sets this task's position on a board with lines.
-    pub(crate) fn set_lines(&self, lines: Lines) {
-        self.common.board.with(|board| *board = Board::Lines(lines));
-    }
-
-    /// Counts an arrival of this task at the board.
-    pub(crate) fn count_arrival(&self) {
-        self.common.board.with(Board::count_arrival);
-    }
-
-    /// Notes whether the tasks that share a board were distributed unevenly.
-    pub(crate) fn note_comparison(&self, was_uneven: bool) {
-        self.common.board.with(|board| board.note_comparison(was_uneven));
-    }
-
-    /// Sets the board that later collectives use.
-    pub(crate) fn set_board(&self, board: Board) {
-        self.common.board.set(board);
+    pub(crate) fn board(&self) -> u32 {
+        self.common.board
     }
 
     /// An address that identifies the communicator's environment.

@@ -95,6 +95,8 @@ pub(crate) struct MpiHandlers {
     pub(crate) wakes: u64,
     /// The task of each rank of each communicator, for the report of a hang, and for receives from a failed task.
     pub(crate) peers: Peers,
+    /// Whether a task has failed, or has closed its context.
+    has_lost_a_peer: bool,
     /// The failed tasks, and how each failed.
     failed: Vec<(TaskId, String)>,
     /// Whether several threads of this task may make calls, so that another one may end a wait.
@@ -123,6 +125,7 @@ impl MpiHandlers {
             waits_for_lock_of: None,
             wakes: 0,
             peers: Peers::default(),
+            has_lost_a_peer: false,
             failed: Vec::new(),
             has_threads: false,
             num_tasks,
@@ -207,6 +210,11 @@ impl MpiHandlers {
         };
         self.requests.acknowledged(RequestId::from_number(name.into()), message.source.task, failure);
         Answer::discard()
+    }
+
+    /// Whether a task has failed, or has closed its context.
+    pub(crate) fn has_lost_a_peer(&self) -> bool {
+        self.has_lost_a_peer
     }
 
     /// Ends a receive that was just posted, if only a failed task could send its message. Messages from that task that have arrived stay,
@@ -452,6 +460,7 @@ impl HandlerSet for MpiHandlers {
             self.requests.acknowledged(request, task, Some(Error::Core(why())));
         }
         self.end_arrivals_from(task, why);
+        self.has_lost_a_peer = true;
         // A closed context is not a failure: receives stay posted, because the task may send from a later context.
         if let am_core::error::Error::PeerFailed { task, what } = why() {
             self.failed.push((task, what));

@@ -8,7 +8,7 @@ use am_core::fabric::Fabric;
 use crate::error::{Error, Result};
 use crate::handlers::MpiHandlers;
 use crate::policy::{LockPolicy, StateCell};
-use crate::progress::{drive_schedules, is_over};
+use crate::progress::{Looked, drive_schedules, is_over};
 use crate::request_id::RequestId;
 use crate::request_table::{AtOperator, Schedules};
 use crate::state::State;
@@ -57,13 +57,18 @@ impl<'a, F: Fabric, L: LockPolicy> Turn<'a, F, L> {
         loop {
             drive_schedules(&mut self.held);
             self.run_operators();
+            match self.held.look_at_boards(done, || cell.is_wanted())? {
+                Looked::Done => return Ok(()),
+                Looked::GoOn => continue,
+                Looked::InVain => {}
+            }
             let State { context, schedules, .. } = &mut *self.held;
             let (mut found, mut looks) = (false, 0);
             context.wait_until(|context| {
                 found = done(context, schedules);
                 // Progress is made at least once before another thread gets the turn, because that thread may itself only wait.
                 looks += 1;
-                Ok(found || schedules.can_go_on(context) || looks > 1 && cell.is_wanted())
+                Ok(found || schedules.can_go_on(context, true) || looks > 1 && cell.is_wanted())
             })?;
             if found {
                 return Ok(());
@@ -136,6 +141,15 @@ impl<'a, F: Fabric, L: LockPolicy> Turn<'a, F, L> {
             return Ok(());
         }
         self.wait_and_drive(&mut |_, schedules| schedules.is_empty())
+    }
+
+    /// Makes progress until all non-blocking collectives of a communicator on its board have ended.
+    ///
+    /// # Errors
+    /// An error while making progress.
+    #[cold]
+    pub(crate) fn wait_for_board(&mut self, communicator: u32) -> Result<()> {
+        self.wait_and_drive(&mut |_, schedules| schedules.boards.is_idle(communicator))
     }
 
     /// Whether another thread waits for its turn.

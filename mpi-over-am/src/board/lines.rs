@@ -66,14 +66,6 @@ impl Lines {
         (areas / (size as usize * SLOTS)).min(AREA_BYTES_MAX) / LINE_BYTES * LINE_BYTES
     }
 
-    pub(crate) fn size(&self) -> u32 {
-        self.size
-    }
-
-    pub(crate) fn rank(&self) -> u32 {
-        self.rank
-    }
-
     /// The last step that this task has marked.
     pub(crate) fn step(&self) -> u64 {
         self.step

@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 
 use super::plan::{Others, Plan};
 use crate::blocking;
+use crate::board::Step;
 use crate::buffer::{Arriving, Operand, RecvData, Scratch, SendData, with_slice};
 use crate::communicator::Communicator;
 use crate::context_id::Space;
@@ -30,9 +31,11 @@ pub(super) const TAG: i32 = 0;
 
 /// A collective that is carried out while its caller waits. When it has been dropped, nothing uses the caller's memory.
 pub(super) struct Direct<'a, F: Fabric, L: LockPolicy> {
-    communicator: &'a Communicator<F, L>,
+    pub(super) communicator: &'a Communicator<F, L>,
     op: Option<&'a dyn Combine>,
     selection: Selection,
+    /// The present step of the communicator's board, if it is one with a counter.
+    pub(super) step: Option<Step>,
     pending: SmallVec<[(RequestId, Option<u64>); 8]>,
     scratch: SmallVec<[Scratch; 2]>,
 }
@@ -41,7 +44,7 @@ impl<'a, F: Fabric, L: LockPolicy> Direct<'a, F, L> {
     pub(super) fn new(communicator: &'a Communicator<F, L>, op: Option<&'a dyn Combine>) -> Result<Self> {
         let selection = communicator.state()?.selection;
         let (pending, scratch) = (SmallVec::new(), SmallVec::new());
-        Ok(Self { communicator, op, selection, pending, scratch })
+        Ok(Self { communicator, op, selection, step: None, pending, scratch })
     }
 
     /// Combines elements directly from the packets in this task's receive area, before they are copied anywhere. Returns the number of

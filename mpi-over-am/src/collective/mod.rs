@@ -40,6 +40,7 @@ use std::sync::Arc;
 use am_core::buffer::{RawBuffer, RawBytes};
 use am_core::fabric::Fabric;
 
+use crate::board::Ticket;
 pub use crate::buffer::Datum;
 use crate::buffer::{RecvData, SendData};
 use crate::communicator::Communicator;
@@ -50,7 +51,7 @@ use crate::op::Combine;
 use crate::policy::LockPolicy;
 use crate::progress::start_schedule;
 use crate::request_id::RequestId;
-use crate::request_table::Recipe;
+use crate::request_table::{Recipe, Schedule};
 use crate::settings::Check;
 pub use call::{Collective, Neighbours, Parts};
 use direct::Direct;
@@ -91,7 +92,7 @@ impl Collective {
     /// # Errors
     /// Those of [`run`](Self::run).
     pub fn keep<F: Fabric, L: LockPolicy>(&self, communicator: &Communicator<F, L>) -> Result<RequestId> {
-        let schedule = Arc::new(communicator.record(self, Series::Persistent)?);
+        let (schedule, _) = communicator.record(self, Series::Persistent)?;
         Ok(communicator.state()?.handlers().requests.insert_persistent(false, Recipe::Schedule(schedule)))
     }
 }
@@ -99,11 +100,12 @@ impl Collective {
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Starts a collective. `scope` is the number of the scope that its request belongs to; 0: none.
     fn start_collective(&self, collective: &Collective, series: Series, scope: u32) -> Result<RequestId> {
-        let schedule = Arc::new(self.record(collective, series)?);
+        let schedule = self.record(collective, series)?;
         Ok(start_schedule(&mut *self.state()?, schedule, scope))
     }
 
-    fn record(&self, collective: &Collective, series: Series) -> Result<crate::request_table::Schedule> {
+    /// Records a collective as a schedule, for the communicator's board if there is a ticket.
+    fn record(&self, collective: &Collective, series: Series) -> Result<(Arc<Schedule>, Option<Ticket>)> {
         // Takes the collective's number before it checks the arguments, so that the numbers of a task with wrong arguments still agree with
         // those of the other tasks.
         let mut recorder = Recorder::new(self, collective.op().cloned(), series)?;
@@ -111,8 +113,15 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         if recorder.selection().check == Check::On {
             agreement::agree(&mut recorder, collective, collective.op().map(|op| op as &dyn Combine))?;
         }
-        self.perform(collective, &mut recorder)?;
-        Ok(recorder.into_schedule())
+        // Not a persistent collective: each task starts these in an order of its own, while the steps of a board have the same order.
+        let ticket = match series {
+            Series::Started => self.record_on_board(collective, &mut recorder)?,
+            Series::Persistent => None,
+        };
+        if ticket.is_none() {
+            self.perform(collective, &mut recorder)?;
+        }
+        Ok((Arc::new(recorder.into_schedule()), ticket))
     }
 
     fn carry_out(&self, collective: &Collective, op: Option<&dyn Combine>) -> Result<()> {

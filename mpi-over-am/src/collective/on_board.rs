@@ -1,5 +1,7 @@
-//! Blocking collectives on the communicator's [board]: each task writes its data, waits until all tasks have arrived, and
-//! reads the result.
+//! Collectives on the communicator's [board](crate::board): each task writes its data, waits until all have arrived, and reads.
+//!
+//! As with messages, an algorithm is written once, over a [`BoardPlan`]: a blocking call carries it out at once, and a non-blocking one
+//! records it. Persistent collectives use messages, because each task starts them in an order of its own.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -9,88 +11,116 @@ use am_core::fabric::Fabric;
 use am_core::task::Target;
 
 use super::direct::Direct;
+use super::recorder::Recorder;
 use super::{Collective, Parts, Plan, on_lines};
-use crate::board::{self, Arrival, Board, Method, Step, Use};
+use crate::board::{self, Arrival, Awaited, Board, Method, Step, Ticket, Use};
 use crate::buffer::{RecvData, SendData};
 use crate::communicator::Communicator;
 use crate::error::{Error, Result};
 use crate::handlers::MpiHandlers;
+use crate::op::Op;
 use crate::policy::LockPolicy;
-use crate::progress::check_len;
+use crate::progress::at_board::{self, LinesPart, MetPart, combine_vectors, vectors};
+use crate::progress::{Act, LOOKS_AWAKE};
 use crate::remote::{ADDRESS_WORDS, from_words, to_words};
+use crate::request_table::Step as Recorded;
 use crate::settings::BoardKind;
 use crate::state::State;
-use crate::status::Status;
 
 /// Maximum total bytes of all tasks' vectors in a reduction, because one task combines all of them.
 const REDUCED_BYTES_MAX: u64 = 32 << 10;
-/// Number of looks at the board, each with a yield of the processor, before a task may sleep.
-const LOOKS_AWAKE: u32 = 40;
 /// Rank 0's word for the method of a new board; 0 if there is no board.
 const COUNTER: u64 = 1;
 const LINES: u64 = 2;
+
+/// A plan that can also use the communicator's board.
+pub(super) trait BoardPlan: Plan {
+    /// Whether the last task to arrive at a step may combine the vectors of all tasks.
+    fn reduces_at_board(&self) -> bool;
+
+    /// On a board with a counter: writes this task's data, arrives, and waits until all have arrived. If the vectors of all tasks are to be
+    /// reduced, the last task to arrive combines them; they are as long as `reduced`.
+    fn meet(&mut self, own: &SendData, reduced: Option<&RecvData>) -> Result<()>;
+
+    /// Reads data that tasks have written in the present step, each `len` bytes.
+    fn read(&mut self, len: u64, parts: impl Iterator<Item = MetPart>) -> Result<()>;
+
+    /// Reads the reduced vector.
+    fn read_reduced(&mut self, into: &RecvData) -> Result<()>;
+
+    /// On a board with lines: enters the next step, with data or without.
+    fn enter(&mut self, data: Option<&SendData>) -> Result<()>;
+
+    /// Waits until the awaited tasks have entered the present step.
+    fn await_entries(&mut self, awaited: Awaited) -> Result<()>;
+
+    /// Reads data that tasks have written in the present step.
+    fn read_lines(&mut self, parts: impl Iterator<Item = LinesPart>) -> Result<()>;
+}
+
+/// A collective that has begun.
+struct Begun {
+    how: Use,
+    /// Number of bytes that each task writes to a board with a counter.
+    len: u64,
+    /// Whether all non-blocking collectives on the board have ended.
+    is_idle: bool,
+}
+
+impl Begun {
+    const BY_MESSAGES: Self = Self { how: Use::Messages, len: 0, is_idle: true };
+}
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Carries out a collective on the board. Returns false, on all tasks, if the collective has to use messages: the collective has not
     /// begun then.
     pub(super) fn try_on_board(&self, collective: &Collective, plan: &mut Direct<'_, F, L>) -> Result<bool> {
+        let Begun { how, len, is_idle } = self.begin_on_board(collective)?;
+        let method = match how {
+            Use::On(method) => method,
+            Use::Agree => return self.agree_about_board().map(|()| false),
+            Use::Messages => return Ok(false),
+        };
+        if !is_idle {
+            self.state()?.wait_for_board(self.board())?;
+        }
+        perform(collective, plan, method, len)?;
+        self.state()?.waited_for_nothing()?;
+        Ok(true)
+    }
+
+    /// Records a non-blocking collective for the board. `None`, on all tasks, if the collective has to use messages: nothing has been
+    /// recorded then.
+    pub(super) fn record_on_board(
+        &self,
+        collective: &Collective,
+        recorder: &mut Recorder<'_, F, L>,
+    ) -> Result<Option<Ticket>> {
+        let Begun { how: Use::On(method), len, .. } = self.begin_on_board(collective)? else {
+            return Ok(None);
+        };
+        perform(collective, recorder, method, len)?;
+        Ok(self.state()?.schedules.boards.queue(self.board()))
+    }
+
+    /// Finds how a collective has to be carried out: the same way on all tasks.
+    fn begin_on_board(&self, collective: &Collective) -> Result<Begun> {
         let (rank, size) = (self.rank(), self.size());
         let len = self.bytes_on_board(collective);
         let has_lines = self.is_plain() && on_lines::serve(collective, rank, size);
         if len.is_none() && !has_lines {
-            return Ok(false);
+            return Ok(Begun::BY_MESSAGES);
         }
         let can = |method| if method == Method::Lines { has_lines } else { len.is_some() };
-        let (step, len) = match (self.begin_on_board(can), len) {
-            (Use::Step(step), Some(len)) => (step, len),
-            (Use::Lines(mut lines), _) => {
-                if let Collective::Gather { root, .. } = collective
-                    && lines.changes_root(*root)
-                {
-                    self.set_lines(lines);
-                    return Ok(false);
-                }
-                return self.carry_out_on_lines(collective, plan, lines).map(|()| true);
-            }
-            (Use::Agree, _) => return self.agree_about_board().map(|()| false),
-            _ => return Ok(false),
-        };
-        match collective {
-            Collective::Allreduce { send, recv, .. } => {
-                let own = send.clone().unwrap_or_else(|| recv.as_send());
-                self.meet_on_board(step, &own, || {
-                    let reduced = self.reduced_on_board(step, recv, plan)?;
-                    step.replace(&mut self.state()?.context, &reduced)
-                })?;
-                if step.has_failed(&mut self.state()?.context)? {
-                    // The vectors are still on the board. This task combines them itself, and so gets the same error.
-                    let reduced = self.reduced_on_board(step, recv, plan)?;
-                    plan.copy(&reduced, recv)?;
-                } else {
-                    self.read_board(step, len, [(0, 0, recv.clone())].into_iter())?;
-                }
-            }
-            Collective::Allgather { send, recv } => {
-                let own = send.clone().unwrap_or_else(|| recv.of(rank).as_send());
-                self.meet_on_board(step, &own, || Ok(()))?;
-                self.read_board(step, len, (0..size).map(|rank| (rank, 0, recv.of(rank))))?;
-            }
-            Collective::Alltoall { send, recv: recv @ Parts::Equal { all, .. } } => {
-                let own = match send {
-                    Some(Parts::Equal { all, .. }) => all.clone(),
-                    _ => all.as_send(),
-                };
-                self.meet_on_board(step, &own, || Ok(()))?;
-                let offset = len / u64::from(size) * u64::from(rank);
-                self.read_board(step, len, (0..size).map(|rank| (rank, offset, recv.of(rank))))?;
-            }
-            _ => self.meet_on_board(step, &SendData::from_bytes(RawBytes::EMPTY), || Ok(()))?,
+        let mut state = self.state()?;
+        let boards = &mut state.schedules.boards;
+        let (how, is_idle) = boards.begin(self.board(), can);
+        if let (Use::On(Method::Lines), Collective::Gather { root, .. }) = (&how, collective)
+            && boards.lines(self.board())?.changes_root(*root)
+        {
+            return Ok(Begun::BY_MESSAGES);
         }
-        if step.compares() {
-            let is_uneven = step.spread(&mut self.state()?.context)?;
-            self.note_comparison(is_uneven);
-        }
-        Ok(true)
+        Ok(Begun { how, len: len.unwrap_or(0), is_idle })
     }
 
     /// Bytes that each task writes to a board with a counter; `None` if such a board cannot serve the collective. The result is the same on
@@ -118,10 +148,17 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Step::fits(self.size(), len).then_some(len)
     }
 
+    /// Whether a collective that can use lines may use the board: there is one with lines, or none yet.
+    pub(super) fn may_have_lines(&self) -> bool {
+        self.state_briefly().is_none_or(|mut state| {
+            state.schedules.boards.board(self.board()).is_some_and(|board| board.may_have_lines())
+        })
+    }
+
     /// Makes a board if all tasks are on one host, the settings of rank 0 allow it, rank 0 has memory for it, and all tasks can access that
     /// memory. Otherwise the communicator never has a board.
     fn agree_about_board(&self) -> Result<()> {
-        self.set_board(Board::Never);
+        self.set_board(Board::Never)?;
         let mut words = [0; 1 + ADDRESS_WORDS];
         if self.rank() == 0 && self.is_on_one_host() {
             let mut state = self.state()?;
@@ -149,46 +186,19 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let mut unreachable = [u64::from(!board::is_reachable(&mut self.state()?.context, at))];
         self.combine_words(&mut unreachable)?;
         if unreachable == [0] {
-            self.set_board(Board::open(method, at, (self.rank(), self.size())));
+            self.set_board(Board::open(method, at, (self.rank(), self.size())))?;
         }
         Ok(())
     }
 
-    /// Combines all tasks' vectors, which must be as long as `own`. The last task to arrive does this for all: tasks that share processors
-    /// would not compute at the same time anyway.
-    fn reduced_on_board(&self, step: Step, own: &RecvData, plan: &mut Direct<'_, F, L>) -> Result<SendData> {
-        let (size, count) = (self.size(), own.count());
-        let all = plan.scratch(count * u64::from(size), own.datatype())?;
-        let vector = |rank| all.part((u64::from(rank) * count).cast_signed(), count);
-        self.read_board(step, own.packed_len(), (0..size).map(|rank| (rank, 0, vector(rank))))?;
-        // In the order of the ranks: the operation need not commute.
-        (1..size).try_for_each(|rank| plan.combine(&vector(rank - 1).as_send(), &vector(rank)))?;
-        Ok(vector(size - 1).as_send())
+    fn set_board(&self, board: Board) -> Result<()> {
+        if let Some(present) = self.state()?.schedules.boards.board(self.board()) {
+            *present = board;
+        }
+        Ok(())
     }
 
-    /// Writes this task's data, and waits until all tasks have written theirs. The last task to arrive calls `prepare` before the others go
-    /// on.
-    fn meet_on_board(&self, step: Step, own: &SendData, prepare: impl FnOnce() -> Result<()>) -> Result<()> {
-        let mut arrival = step.arrive(&mut self.state()?.context, own)?;
-        while matches!(arrival, Arrival::TooEarly) {
-            self.wait_for_all(step.before())?;
-            arrival = step.arrive(&mut self.state()?.context, own)?;
-        }
-        self.count_arrival();
-        let Arrival::Last = arrival else { return self.wait_for_all(step) };
-        // An operator may panic. The step must end even then, because the other tasks wait for its end.
-        let prepared = catch_unwind(AssertUnwindSafe(prepare));
-        // `state_to_end` instead of `state`: the error of an earlier call must not keep this call from ending the step.
-        let mut state = self.state_to_end().ok_or(Error::Nested)?;
-        let sleepers = step.end(&mut state.context, !matches!(prepared, Ok(Ok(()))))?;
-        let own = state.context.endpoint().context;
-        for task in sleepers.into_iter().filter_map(|rank| self.task_now(rank)) {
-            state.context.ring(task.seen_from(own))?;
-        }
-        prepared.unwrap_or_else(|panic| resume_unwind(panic)).and_then(|()| state.waited_for_nothing())
-    }
-
-    /// Waits until the step has ended, or a task has failed.
+    /// Waits until a step of a board with a counter has ended, or a task has failed.
     fn wait_for_all(&self, step: Step) -> Result<()> {
         let has_ended = || step.has_ended(&mut self.state()?.context, false);
         if !has_ended()? {
@@ -203,11 +213,39 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
             Ok((has_ended || looks == LOOKS_AWAKE).then_some(has_ended))
         })?;
         if has_ended {
-            return self.state()?.waited_for_nothing();
+            return Ok(());
         }
+        self.sleep_at_board(|context, may_sleep| step.has_ended(context, may_sleep))
+    }
+
+    /// The failure of a task of this communicator, if one has failed.
+    fn failed_task(&self, context: &mut Context<F, MpiHandlers>) -> Option<am_core::error::Error> {
+        let own = context.endpoint().context;
+        let tasks = (0..self.size()).filter_map(|rank| self.task_now(rank));
+        tasks.map(|task| task.seen_from(own)).find_map(|peer| context.gone(peer))
+    }
+
+    /// Waits until `has_come` returns true, or a task has failed. `has_come` gets whether this task may sleep after it.
+    pub(super) fn sleep_at_board(
+        &self,
+        has_come: impl Fn(&mut Context<F, MpiHandlers>, bool) -> Result<bool>,
+    ) -> Result<()> {
+        let come_or_failed = |context: &mut Context<F, MpiHandlers>| {
+            if has_come(context, true)? {
+                return Ok(true);
+            }
+            match context.handlers().has_lost_a_peer().then(|| self.failed_task(context)).flatten() {
+                None => Ok(false),
+                // What is awaited may have come before the failure.
+                Some(failure) => match has_come(context, false)? {
+                    true => Ok(true),
+                    false => Err(Error::Core(failure)),
+                },
+            }
+        };
         let mut found = Ok(());
-        self.wait_until(&mut |context| match self.has_ended_or_fails(context, step) {
-            Ok(has_ended) => has_ended,
+        self.wait_until(&mut |context| match come_or_failed(context) {
+            Ok(has_come) => has_come,
             Err(error) => {
                 found = Err(error);
                 true
@@ -215,35 +253,158 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         })?;
         found
     }
+}
 
-    fn has_ended_or_fails(&self, context: &mut Context<F, MpiHandlers>, step: Step) -> Result<bool> {
-        if step.has_ended(context, true)? {
-            return Ok(true);
+/// The tasks' parts in a collective on a board of the given method. On a board with a counter, each task writes `len` bytes.
+fn perform(collective: &Collective, plan: &mut impl BoardPlan, method: Method, len: u64) -> Result<()> {
+    if method == Method::Lines {
+        return on_lines::perform(collective, plan);
+    }
+    let (rank, size) = (plan.rank(), plan.size());
+    match collective {
+        Collective::Allreduce { send, recv, .. } => {
+            let own = send.clone().unwrap_or_else(|| recv.as_send());
+            if plan.reduces_at_board() {
+                plan.meet(&own, Some(recv))?;
+                return plan.read_reduced(recv);
+            }
+            plan.meet(&own, None)?;
+            let reduced = read_and_combine(plan, recv)?;
+            plan.copy(&reduced, recv)
         }
-        match self.failed_task(context) {
-            None => Ok(false),
-            // The failed task may have arrived before its failure, and the step may have ended.
-            Some(failure) => match step.has_ended(context, false)? {
-                true => Ok(true),
-                false => Err(Error::Core(failure)),
-            },
+        Collective::Allgather { send, recv } => {
+            let own = send.clone().unwrap_or_else(|| recv.of(rank).as_send());
+            plan.meet(&own, None)?;
+            plan.read(len, (0..size).map(|rank| (rank, 0, recv.of(rank))))
         }
+        Collective::Alltoall { send, recv: recv @ Parts::Equal { all, .. } } => {
+            let own = match send {
+                Some(Parts::Equal { all, .. }) => all.clone(),
+                _ => all.as_send(),
+            };
+            plan.meet(&own, None)?;
+            let offset = len / u64::from(size) * u64::from(rank);
+            plan.read(len, (0..size).map(|rank| (rank, offset, recv.of(rank))))
+        }
+        _ => plan.meet(&SendData::from_bytes(RawBytes::EMPTY), None),
+    }
+}
+
+/// Reads all tasks' vectors, which must be as long as `own`, and combines them.
+fn read_and_combine(plan: &mut impl BoardPlan, own: &RecvData) -> Result<SendData> {
+    let (size, count) = (plan.size(), own.count());
+    let all = plan.scratch(count * u64::from(size), own.datatype())?;
+    plan.read(own.packed_len(), vectors(&all, count, size))?;
+    combine_vectors(&all, count, size, |earlier, later| plan.combine(earlier, later))
+}
+
+impl<F: Fabric, L: LockPolicy> BoardPlan for Direct<'_, F, L> {
+    fn reduces_at_board(&self) -> bool {
+        true
     }
 
-    /// The failure of a task of this communicator, if one has failed.
-    pub(super) fn failed_task(&self, context: &mut Context<F, MpiHandlers>) -> Option<am_core::error::Error> {
-        let own = context.endpoint().context;
-        let tasks = (0..self.size()).filter_map(|rank| self.task_now(rank));
-        tasks.map(|task| task.seen_from(own)).find_map(|peer| context.gone(peer))
+    fn meet(&mut self, own: &SendData, reduced: Option<&RecvData>) -> Result<()> {
+        let (communicator, board) = (self.communicator, self.communicator.board());
+        let (arrival, step) = loop {
+            match at_board::arrive(&mut *communicator.state()?, board, own)? {
+                // An error ended this task's wait for the present step.
+                (Arrival::TooEarly, present) => communicator.wait_for_all(present)?,
+                arrived => break arrived,
+            }
+        };
+        self.step = Some(step);
+        if let Arrival::Last = arrival {
+            // An operator may panic. The step must end even then, because the other tasks wait for its end.
+            let prepared = catch_unwind(AssertUnwindSafe(|| {
+                let Some(own) = reduced else { return Ok(()) };
+                let reduced = read_and_combine(self, own)?;
+                let mut state = communicator.state()?;
+                step.replace(&mut state.context, &reduced)
+            }));
+            // `state_to_end` instead of `state`: the error of an earlier call must not keep this call from ending the step.
+            let mut state = communicator.state_to_end().ok_or(Error::Nested)?;
+            at_board::end_step(&mut *state, (board, step), !matches!(prepared, Ok(Ok(()))))?;
+            prepared.unwrap_or_else(|panic| resume_unwind(panic))?;
+        } else {
+            communicator.wait_for_all(step)?;
+        }
+        if step.compares() {
+            at_board::spread(&mut *communicator.state()?, (board, step))?;
+        }
+        Ok(())
     }
 
-    fn read_board(
-        &self,
-        step: Step,
-        len: u64,
-        parts: impl Iterator<Item = (u32, u64, RecvData)>,
-    ) -> Result<()> {
-        let written = step.read(&mut self.state()?.context, len, parts)?;
-        check_len(Status { len: written, ..Status::EMPTY }, Some(len))
+    fn read(&mut self, len: u64, parts: impl Iterator<Item = MetPart>) -> Result<()> {
+        self.step.map_or(Ok(()), |step| at_board::read(&mut *self.communicator.state()?, step, len, parts))
+    }
+
+    fn read_reduced(&mut self, into: &RecvData) -> Result<()> {
+        let Some(step) = self.step else { return Ok(()) };
+        if step.has_failed(&mut self.communicator.state()?.context)? {
+            // The vectors are still there, and this task finds the same error.
+            let reduced = read_and_combine(self, into)?;
+            return self.copy(&reduced, into);
+        }
+        self.read(into.packed_len(), std::iter::once((0, 0, into.clone())))
+    }
+
+    fn enter(&mut self, data: Option<&SendData>) -> Result<()> {
+        let (communicator, board) = (self.communicator, self.communicator.board());
+        if data.is_some() {
+            on_lines::wait_to_write(communicator)?;
+        }
+        at_board::enter(&mut *communicator.state()?, board, data)
+    }
+
+    fn await_entries(&mut self, awaited: Awaited) -> Result<()> {
+        on_lines::wait_for(self.communicator, awaited)
+    }
+
+    fn read_lines(&mut self, parts: impl Iterator<Item = LinesPart>) -> Result<()> {
+        at_board::read_lines(&mut *self.communicator.state()?, self.communicator.board(), parts)
+    }
+}
+
+impl<F: Fabric, L: LockPolicy> Recorder<'_, F, L> {
+    fn push(&mut self, act: Act) {
+        self.steps.push(Recorded::AtBoard(act));
+    }
+}
+
+impl<F: Fabric, L: LockPolicy> BoardPlan for Recorder<'_, F, L> {
+    /// Not if the operation runs code of the program: that code may unwind, and may have to run outside the task's turn.
+    fn reduces_at_board(&self) -> bool {
+        !self.op.as_ref().is_some_and(Op::is_of_program)
+    }
+
+    fn meet(&mut self, own: &SendData, reduced: Option<&RecvData>) -> Result<()> {
+        self.push(Act::Arrive { own: own.clone(), reduced: reduced.cloned() });
+        self.push(Act::Meet);
+        Ok(())
+    }
+
+    fn read(&mut self, len: u64, parts: impl Iterator<Item = MetPart>) -> Result<()> {
+        self.push(Act::Read { len, parts: parts.collect() });
+        Ok(())
+    }
+
+    fn read_reduced(&mut self, into: &RecvData) -> Result<()> {
+        self.push(Act::ReadReduced { into: into.clone() });
+        Ok(())
+    }
+
+    fn enter(&mut self, data: Option<&SendData>) -> Result<()> {
+        self.push(Act::Enter { data: data.cloned() });
+        Ok(())
+    }
+
+    fn await_entries(&mut self, awaited: Awaited) -> Result<()> {
+        self.push(Act::Await(awaited));
+        Ok(())
+    }
+
+    fn read_lines(&mut self, parts: impl Iterator<Item = LinesPart>) -> Result<()> {
+        self.push(Act::ReadLines { parts: parts.collect() });
+        Ok(())
     }
 }

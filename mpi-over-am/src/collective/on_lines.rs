@@ -1,5 +1,4 @@
-//! Blocking collectives on a board with lines ([`Lines`]): a task writes its data to the board once, and the tasks that need the data read
-//! them there.
+//! Collectives on a board with lines: a task writes its data to the board once, and the tasks that need the data read them there.
 //!
 //! Broadcasts and allgathers are faster than by messages because a task writes once what all others read. Gathers and short alltoalls are
 //! faster because no task waits for credits, or copies its data to the ring of each peer. Data longer than a task's area on the board take
@@ -7,20 +6,16 @@
 //! alltoalls were slower this way than by messages (ARCHITECTURE.md), and so were gathers to a root that changes with each call: with
 //! messages, the tasks that are not the root send and go on. So a gather uses messages if its root is not that of the last gather.
 
-use am_core::Context;
 use am_core::fabric::Fabric;
-use am_core::task::Target;
 
-use super::direct::Direct;
+use super::on_board::BoardPlan;
 use super::{Collective, Parts, Plan, as_bytes};
 use crate::board::{Awaited, LINES_TASKS_MAX, Lines};
 use crate::buffer::{RecvData, SendData};
 use crate::communicator::Communicator;
 use crate::error::{Error, Result};
-use crate::handlers::MpiHandlers;
 use crate::policy::LockPolicy;
-use crate::progress::check_len;
-use crate::status::Status;
+use crate::state::State;
 use mpi_datatype::{Datatype, Predefined};
 
 /// Minimum number of tasks for which gathers and short broadcasts use lines.
@@ -68,68 +63,47 @@ fn serve_parts(len: u64, size: u32) -> bool {
     (3..=LINES_TASKS_MAX).contains(&size) && (1..=PART_BYTES_MAX).contains(&len)
 }
 
-impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// Carries out a collective for which [`serve`] is true.
-    pub(super) fn carry_out_on_lines(
-        &self,
-        collective: &Collective,
-        plan: &mut Direct<'_, F, L>,
-        lines: Lines,
-    ) -> Result<()> {
-        let mut task = OnLines { communicator: self, plan, lines };
-        match collective {
-            Collective::Broadcast { data, root } => task.broadcast(data, *root)?,
-            Collective::Gather { send, recv, root, .. } => {
-                let is_root = self.rank() == *root;
-                task.collect(send.as_ref(), recv.as_ref().filter(|_| is_root), is_root)?;
-            }
-            Collective::Allgather { send, recv } => task.collect(send.as_ref(), Some(recv), false)?,
-            Collective::Alltoall { send, recv: Parts::Equal { all, .. } } => {
-                let out = match send {
-                    Some(Parts::Equal { all, .. }) => all.clone(),
-                    _ => all.as_send(),
-                };
-                task.exchange(&out, all)?;
-            }
-            _ => {
-                let peer = self.task_of(self.rank())?.0;
-                return Err(Error::Protocol { peer, what: "a collective that has no lines" });
-            }
+/// Carries out a collective for which [`serve`] is true.
+pub(super) fn perform(collective: &Collective, plan: &mut impl BoardPlan) -> Result<()> {
+    let mut task = OnLines { plan };
+    match collective {
+        Collective::Broadcast { data, root } => task.broadcast(data, *root),
+        Collective::Gather { send, recv, root, .. } => {
+            let is_root = task.plan.rank() == *root;
+            task.collect(send.as_ref(), recv.as_ref().filter(|_| is_root), is_root)
         }
-        self.state()?.waited_for_nothing()
+        Collective::Allgather { send, recv } => task.collect(send.as_ref(), Some(recv), false),
+        Collective::Alltoall { send, recv: Parts::Equal { all, .. } } => {
+            let out = match send {
+                Some(Parts::Equal { all, .. }) => all.clone(),
+                _ => all.as_send(),
+            };
+            task.exchange(&out, all)
+        }
+        _ => Err(Error::Protocol { peer: 0, what: "a collective that has no lines" }),
     }
 }
 
 /// One task's part in a collective on lines.
-struct OnLines<'a, 'p, F: Fabric, L: LockPolicy> {
-    communicator: &'a Communicator<F, L>,
-    plan: &'a mut Direct<'p, F, L>,
-    lines: Lines,
+struct OnLines<'p, P> {
+    plan: &'p mut P,
 }
 
-impl<F: Fabric, L: LockPolicy> OnLines<'_, '_, F, L> {
-    fn rank(&self) -> u32 {
-        self.lines.rank()
-    }
-
-    fn size(&self) -> u32 {
-        self.lines.size()
-    }
-
+impl<P: BoardPlan> OnLines<'_, P> {
     fn area(&self) -> u64 {
-        Lines::area_bytes(self.size()) as u64
+        Lines::area_bytes(self.plan.size()) as u64
     }
 
-    /// All ranks, beginning after this one, so that the tasks do not all read the same area at the same time.
-    fn ranks(&self) -> impl Iterator<Item = u32> + use<F, L> {
-        let (rank, size) = (self.rank(), self.size());
+    /// All ranks, beginning after this one, so that the tasks do not all read the same area at a time.
+    fn ranks(&self) -> impl Iterator<Item = u32> + use<P> {
+        let (rank, size) = (self.plan.rank(), self.plan.size());
         (1..=size).map(move |distance| (rank + distance) % size)
     }
 
     /// Copies the data of rank `root` to all other tasks.
     fn broadcast(&mut self, data: &RecvData, root: u32) -> Result<()> {
         let len = data.packed_len();
-        let is_root = self.rank() == root;
+        let is_root = self.plan.rank() == root;
         // All tasks have the same number of bytes, but not necessarily the same types, so pieces are cut by bytes.
         let apart = if len > self.area() { self.packed_apart(data, is_root)? } else { None };
         let whole = if len > self.area() { as_packed(data, apart.as_ref()) } else { data.clone() };
@@ -137,11 +111,11 @@ impl<F: Fabric, L: LockPolicy> OnLines<'_, '_, F, L> {
             let piece =
                 if len > self.area() { whole.part(at.cast_signed(), piece_len) } else { whole.clone() };
             if is_root {
-                self.enter(Some(&piece.as_send()))?;
+                self.plan.enter(Some(&piece.as_send()))?;
             } else {
-                self.enter(None)?;
-                self.wait_for(Awaited::Rank(root))?;
-                self.read(std::iter::once((root, piece_len, 0, piece)))?;
+                self.plan.enter(None)?;
+                self.plan.await_entries(Awaited::Rank(root))?;
+                self.plan.read_lines(std::iter::once((root, piece_len, 0, piece)))?;
             }
         }
         match &apart {
@@ -158,7 +132,7 @@ impl<F: Fabric, L: LockPolicy> OnLines<'_, '_, F, L> {
         into: Option<&Parts<RecvData>>,
         is_only_root: bool,
     ) -> Result<()> {
-        let rank = self.rank();
+        let rank = self.plan.rank();
         let own_part = into.map(|into| into.of(rank));
         let Some(source) = own.cloned().or_else(|| own_part.as_ref().map(RecvData::as_send)) else {
             return Ok(());
@@ -175,13 +149,13 @@ impl<F: Fabric, L: LockPolicy> OnLines<'_, '_, F, L> {
         };
         for (at, piece_len) in pieces(len, area) {
             if is_only_root {
-                self.enter(None)?;
+                self.plan.enter(None)?;
             } else {
                 let piece = if is_long { source.part(at.cast_signed(), piece_len) } else { source.clone() };
-                self.enter(Some(&piece))?;
+                self.plan.enter(Some(&piece))?;
             }
             let Some(into) = into else { continue };
-            self.wait_for(Awaited::All)?;
+            self.plan.await_entries(Awaited::All)?;
             let others = self.ranks().filter(|&from| from != rank);
             let part = |from: u32| match &all {
                 Some((all, apart)) => {
@@ -190,7 +164,7 @@ impl<F: Fabric, L: LockPolicy> OnLines<'_, '_, F, L> {
                 }
                 None => into.of(from),
             };
-            self.read(others.map(|from| (from, piece_len, 0, part(from))))?;
+            self.plan.read_lines(others.map(|from| (from, piece_len, 0, part(from))))?;
         }
         if let (Some((_, Some(packed))), Some(into)) = (&all, into) {
             for from in self.ranks().filter(|&from| from != rank) {
@@ -203,83 +177,14 @@ impl<F: Fabric, L: LockPolicy> OnLines<'_, '_, F, L> {
 
     /// Sends each task its part of `out`, and receives a part of `into` from each. `out` and `into` may be the same memory.
     fn exchange(&mut self, out: &SendData, into: &RecvData) -> Result<()> {
-        let size = u64::from(self.size());
+        let size = u64::from(self.plan.size());
         let len = into.packed_len();
-        self.enter(Some(out))?;
-        self.wait_for(Awaited::All)?;
+        self.plan.enter(Some(out))?;
+        self.plan.await_entries(Awaited::All)?;
         let count = into.count() / size;
-        let own = len / size * u64::from(self.rank());
+        let own = len / size * u64::from(self.plan.rank());
         let part = |from: u32| into.part((u64::from(from) * count).cast_signed(), count);
-        self.read(self.ranks().map(|from| (from, len, own, part(from))))
-    }
-
-    /// Enters the next step, with data or without.
-    fn enter(&mut self, data: Option<&SendData>) -> Result<()> {
-        if data.is_some()
-            && let Some(step) = self.lines.before_writing()
-        {
-            // One look at a later step: if all tasks have entered that step already, the next steps of this task need no look.
-            let later = (step + 3).min(self.lines.step());
-            let mut state = self.communicator.state()?;
-            let are_later = self.lines.have_entered(&mut state.context, (Awaited::All, later), 1, false)?;
-            drop(state);
-            if !are_later {
-                self.wait_until(Awaited::All, step)?;
-            }
-            self.lines.saw_all(if are_later { later } else { step });
-        }
-        let mut state = self.communicator.state()?;
-        let sleepers = self.lines.enter(&mut state.context, data)?;
-        self.communicator.set_lines(self.lines);
-        if sleepers != 0 {
-            let own = state.context.endpoint().context;
-            let ranks = (0..self.size()).filter(|rank| sleepers >> rank & 1 != 0);
-            for task in ranks.filter_map(|rank| self.communicator.task_now(rank)) {
-                state.context.ring(task.seen_from(own))?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Waits until the awaited tasks have entered the present step.
-    fn wait_for(&mut self, awaited: Awaited) -> Result<()> {
-        let step = self.lines.step();
-        self.wait_until(awaited, step)?;
-        if awaited == Awaited::All {
-            self.lines.saw_all(step);
-            self.communicator.set_lines(self.lines);
-        }
-        Ok(())
-    }
-
-    fn wait_until(&self, awaited: Awaited, step: u64) -> Result<()> {
-        let Self { communicator, lines, .. } = self;
-        let mut state = communicator.state()?;
-        if lines.have_entered(&mut state.context, (awaited, step), LOOKS, false)? {
-            return Ok(());
-        }
-        drop(state);
-        let mut found = Ok(());
-        communicator.wait_until(&mut |context| match have_entered_or_fail(
-            communicator,
-            context,
-            lines,
-            (awaited, step),
-        ) {
-            Ok(have_entered) => have_entered,
-            Err(error) => {
-                found = Err(error);
-                true
-            }
-        })?;
-        found
-    }
-
-    fn read(&self, parts: impl Iterator<Item = (u32, u64, u64, RecvData)>) -> Result<()> {
-        let other = self.lines.read(&mut self.communicator.state()?.context, parts)?;
-        other.map_or(Ok(()), |(given, expected)| {
-            check_len(Status { len: given, ..Status::EMPTY }, Some(expected))
-        })
+        self.plan.read_lines(self.ranks().map(|from| (from, len, own, part(from))))
     }
 
     /// Data as bytes, packed if they are not contiguous.
@@ -320,21 +225,50 @@ fn pieces(len: u64, step: u64) -> impl Iterator<Item = (u64, u64)> {
     (0..len.div_ceil(step)).map(move |number| (number * step, step.min(len - number * step)))
 }
 
-fn have_entered_or_fail<F: Fabric, L: LockPolicy>(
+/// Waits until this task may write data in its next step.
+pub(super) fn wait_to_write<F: Fabric, L: LockPolicy>(communicator: &Communicator<F, L>) -> Result<()> {
+    let mut state = communicator.state()?;
+    let State { context, schedules, .. } = &mut *state;
+    let lines = schedules.boards.lines(communicator.board())?;
+    let Some(step) = lines.before_writing() else { return Ok(()) };
+    // One look at a later step: if all tasks have entered that step already, the next steps of this task need no look.
+    let later = (step + 3).min(lines.step());
+    if lines.have_entered(context, (Awaited::All, later), 1, false)? {
+        lines.saw_all(later);
+        return Ok(());
+    }
+    drop(state);
+    wait_until(communicator, Awaited::All, Some(step))
+}
+
+/// Waits until the awaited tasks have entered the present step.
+pub(super) fn wait_for<F: Fabric, L: LockPolicy>(
     communicator: &Communicator<F, L>,
-    context: &mut Context<F, MpiHandlers>,
-    lines: &Lines,
-    awaited: (Awaited, u64),
-) -> Result<bool> {
-    if lines.have_entered(context, awaited, 1, true)? {
-        return Ok(true);
+    awaited: Awaited,
+) -> Result<()> {
+    wait_until(communicator, awaited, None)
+}
+
+/// Waits until the awaited tasks have entered a step. `None`: the present step.
+fn wait_until<F: Fabric, L: LockPolicy>(
+    communicator: &Communicator<F, L>,
+    awaited: Awaited,
+    step: Option<u64>,
+) -> Result<()> {
+    let mut state = communicator.state()?;
+    let State { context, schedules, .. } = &mut *state;
+    let lines = schedules.boards.lines(communicator.board())?;
+    let step = step.unwrap_or(lines.step());
+    if !lines.have_entered(context, (awaited, step), LOOKS, false)? {
+        let position = *lines;
+        drop(state);
+        communicator.sleep_at_board(|context, may_sleep| {
+            position.have_entered(context, (awaited, step), 1, may_sleep)
+        })?;
+        state = communicator.state()?;
     }
-    match communicator.failed_task(context) {
-        None => Ok(false),
-        // The failed task may have entered the step before its failure.
-        Some(failure) => match lines.have_entered(context, awaited, 1, false)? {
-            true => Ok(true),
-            false => Err(Error::Core(failure)),
-        },
+    if awaited == Awaited::All {
+        state.schedules.boards.lines(communicator.board())?.saw_all(step);
     }
+    Ok(())
 }

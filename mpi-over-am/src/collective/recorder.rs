@@ -27,12 +27,12 @@ pub(super) enum Series {
 
 /// A schedule that is being recorded.
 pub(super) struct Recorder<'a, F: Fabric, L: LockPolicy> {
-    communicator: &'a Communicator<F, L>,
+    pub(super) communicator: &'a Communicator<F, L>,
     tag: i32,
     series: Series,
-    op: Option<Op>,
+    pub(super) op: Option<Op>,
     selection: Selection,
-    steps: Vec<Step>,
+    pub(super) steps: Vec<Step>,
     scratch: Vec<Scratch>,
 }
 

@@ -1,5 +1,6 @@
 //! Progress: arrivals, completions, and operations that run in the background.
 
+pub(crate) mod at_board;
 mod in_line;
 mod parts;
 mod schedules;
@@ -11,9 +12,10 @@ use crate::error::{Error, Result};
 use crate::handlers::MpiHandlers;
 use crate::protocol::give_up;
 use crate::request_id::RequestId;
-use crate::request_table::Phase;
+use crate::request_table::{Phase, Schedules};
 use crate::state::State;
 
+pub(crate) use at_board::Act;
 pub(crate) use in_line::{receive_in_line, receive_packets, receive_pieces};
 pub(crate) use parts::{abandon, has_arrived, release, start_parts};
 pub(crate) use schedules::{check_len, drive_schedules, start_schedule, start_schedule_as};
@@ -21,8 +23,20 @@ pub(crate) use schedules::{check_len, drive_schedules, start_schedule, start_sch
 /// Number of waits and tests with nothing to wait for until one of them makes progress, so that a program that only sends and waits still
 /// serves other tasks.
 const WAITS_WITHOUT_PROGRESS_MAX: u32 = 64;
+/// Number of looks at a board with a counter, each with a yield of the processor, before a task may sleep.
+pub(crate) const LOOKS_AWAKE: u32 = 40;
 /// Maximum rounds of progress in a call that handles all arrivals, because peers may send without end.
 const LOOKS_MAX: u32 = 1 << 12;
+
+/// The outcome of [`State::look_at_boards`].
+pub(crate) enum Looked {
+    /// What the call waits for has happened.
+    Done,
+    /// A schedule can be advanced.
+    GoOn,
+    /// The task may sleep.
+    InVain,
+}
 
 impl<F: Fabric> State<F> {
     /// One round of progress, including schedules; returns whether anything arrived.
@@ -119,16 +133,47 @@ impl<F: Fabric> State<F> {
     fn wait_and_drive(&mut self, done: &mut dyn FnMut(&mut Context<F, MpiHandlers>) -> bool) -> Result<()> {
         loop {
             drive_schedules(self);
+            match self.look_at_boards(&mut |context, _| done(context), || false)? {
+                Looked::Done => return Ok(()),
+                Looked::GoOn => continue,
+                Looked::InVain => {}
+            }
             let Self { context, schedules, .. } = self;
             let mut is_done = false;
             context.wait_until(|context| {
                 is_done = done(context);
-                Ok(is_done || schedules.can_go_on(context))
+                Ok(is_done || schedules.can_go_on(context, true))
             })?;
             if is_done {
                 return Ok(());
             }
         }
+    }
+
+    /// While a schedule waits at a board for tasks that may share this task's processor: looks a number of times, with a yield of the
+    /// processor after each look, before the task may sleep. `stop` ends the looks early.
+    pub(crate) fn look_at_boards(
+        &mut self,
+        done: &mut dyn FnMut(&mut Context<F, MpiHandlers>, &Schedules) -> bool,
+        stop: impl Fn() -> bool,
+    ) -> Result<Looked> {
+        let mut looks = 0;
+        while looks < LOOKS_AWAKE && self.schedules.are_at_counter() && !stop() {
+            let Self { context, schedules, .. } = &mut *self;
+            if done(context, schedules) {
+                return Ok(Looked::Done);
+            }
+            if schedules.can_go_on(context, false) {
+                return Ok(Looked::GoOn);
+            }
+            // Usually the step ends while the other tasks run. A look at all rings before would only displace lines from the caches.
+            if looks > 0 {
+                context.probe()?;
+            }
+            std::thread::yield_now();
+            looks += 1;
+        }
+        Ok(Looked::InVain)
     }
 
     /// Makes progress until the blocking receive is complete; returns the error of making progress, if there is one. Only for policies

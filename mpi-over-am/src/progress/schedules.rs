@@ -9,7 +9,8 @@ use std::sync::Arc;
 use am_core::Context;
 use am_core::fabric::Fabric;
 
-use super::{end as end_operation, is_over, parts};
+use super::{Act, end as end_operation, is_over, parts};
+use crate::board::{Boards, Ticket};
 use crate::buffer::with_slice;
 use crate::error::{Error, Result};
 use crate::handlers::MpiHandlers;
@@ -22,16 +23,40 @@ use crate::state::State;
 use crate::status::Status;
 
 impl Schedules {
-    /// Whether a schedule can be advanced.
-    pub(crate) fn can_go_on<F: Fabric>(&mut self, context: &mut Context<F, MpiHandlers>) -> bool {
-        self.running.iter_mut().any(|running| running.can_go_on(context))
-            || self.to_meet.iter().any(|&request| parts::has_met(context, request))
+    /// Whether a schedule waits at a board with a counter.
+    pub(crate) fn are_at_counter(&self) -> bool {
+        self.running.iter().any(|running| {
+            let step = running.schedule.steps.get(running.next);
+            matches!(step, Some(Step::AtBoard(Act::Arrive { .. } | Act::Meet)))
+        })
+    }
+
+    /// Whether a schedule can be advanced. With `may_sleep`, this task will be rung when that becomes so at a board.
+    pub(crate) fn can_go_on<F: Fabric>(
+        &mut self,
+        context: &mut Context<F, MpiHandlers>,
+        may_sleep: bool,
+    ) -> bool {
+        let Self { running, boards, to_meet, .. } = self;
+        running.iter_mut().any(|running| running.can_go_on(context, boards, may_sleep))
+            || to_meet.iter().any(|&request| parts::has_met(context, request))
     }
 }
 
 impl Running {
-    /// Whether the messages that the next step waits for are complete.
-    fn can_go_on<F: Fabric>(&mut self, context: &mut Context<F, MpiHandlers>) -> bool {
+    /// Whether the next step can be executed: the messages that it waits for are complete, or what it waits for at a board has happened.
+    /// With `may_sleep`, this task will be rung when the latter happens.
+    fn can_go_on<F: Fabric>(
+        &mut self,
+        context: &mut Context<F, MpiHandlers>,
+        boards: &mut Boards,
+        may_sleep: bool,
+    ) -> bool {
+        if let Some(ticket) = self.ticket
+            && !boards.is_next(ticket)
+        {
+            return false;
+        }
         let are_receives = matches!(self.schedule.steps.get(self.next), Some(Step::WaitForReceives));
         let is_waited_for = |pending: &Pending| !are_receives || pending.expected.is_some();
         // From the last message backwards: complete messages leave the list, and are not checked again.
@@ -47,7 +72,15 @@ impl Running {
                 self.failure = Some(error);
             }
         }
-        true
+        let (Some(Step::AtBoard(act)), Some(ticket), None) =
+            (self.schedule.steps.get(self.next), self.ticket, &self.failure)
+        else {
+            return true;
+        };
+        act.can_be_carried_out(boards, context, ticket.communicator(), may_sleep).unwrap_or_else(|error| {
+            self.failure = Some(error);
+            true
+        })
     }
 }
 
@@ -70,22 +103,22 @@ pub(crate) fn check_len(status: Status, expected: Option<u64>) -> Result<()> {
 /// Starts a schedule as a new request of a scope (0: none).
 pub(crate) fn start_schedule<F: Fabric>(
     state: &mut State<F>,
-    schedule: Arc<Schedule>,
+    (schedule, ticket): (Arc<Schedule>, Option<Ticket>),
     scope: u32,
 ) -> RequestId {
     let request = state.handlers().requests.insert(false);
     state.handlers().requests.set_scope(request, scope);
-    start_schedule_as(state, schedule, request);
+    start_schedule_as(state, (schedule, ticket), request);
     request
 }
 
 /// Starts a schedule for an existing request.
 pub(crate) fn start_schedule_as<F: Fabric>(
     state: &mut State<F>,
-    schedule: Arc<Schedule>,
+    (schedule, ticket): (Arc<Schedule>, Option<Ticket>),
     request: RequestId,
 ) {
-    let running = Running { request, schedule, next: 0, pending: Vec::new(), failure: None };
+    let running = Running { request, schedule, ticket, next: 0, pending: Vec::new(), failure: None };
     state.schedules.running.push(running);
     drive_schedules(state);
 }
@@ -103,12 +136,13 @@ pub(crate) fn drive_schedules<F: Fabric>(state: &mut State<F>) {
     let mut index = 0;
     while index < state.schedules.running.len() {
         let State { context, schedules, .. } = state;
-        if !schedules.running[index].can_go_on(context) {
+        let Schedules { running, boards, .. } = schedules;
+        if !running[index].can_go_on(context, boards, false) {
             index += 1;
             continue;
         }
         // A schedule is not in the list while it runs. It is put back even if an operator unwinds.
-        let running = schedules.running.swap_remove(index);
+        let running = running.swap_remove(index);
         let mut driven = Driven { state, running: Some(running) };
         let advanced = driven.advance();
         let running = driven.running.take();
@@ -146,7 +180,11 @@ fn end<F: Fabric>(state: &mut State<F>, mut running: Running) {
         // Only the first failure is reported.
         let _ = state.handlers().requests.take(pending.request);
     }
-    state.handlers().requests.end(running.request, running.failure.take());
+    let State { context, schedules, .. } = &mut *state;
+    if let Some(ticket) = running.ticket {
+        schedules.boards.end(context, ticket);
+    }
+    context.handlers_mut().requests.end(running.request, running.failure.take());
 }
 
 /// Why a schedule stopped.
@@ -181,12 +219,25 @@ impl<F: Fabric> Driven<'_, F> {
         let schedule = Arc::clone(&running.schedule);
         while running.failure.is_none() {
             let Some(step) = schedule.steps.get(running.next) else {
-                let is_over = running.can_go_on(&mut state.context);
+                let State { context, schedules, .. } = &mut **state;
+                let is_over = running.can_go_on(context, &mut schedules.boards, false);
                 return if is_over { Advanced::Over } else { Advanced::Waits };
             };
+            if matches!(step, Step::Wait | Step::WaitForReceives | Step::AtBoard(_)) {
+                let State { context, schedules, .. } = &mut **state;
+                if !running.can_go_on(context, &mut schedules.boards, false) {
+                    return Advanced::Waits;
+                }
+                if running.failure.is_some() {
+                    break;
+                }
+            }
             let done = match step {
-                Step::Wait | Step::WaitForReceives if running.can_go_on(&mut state.context) => Ok(()),
-                Step::Wait | Step::WaitForReceives => return Advanced::Waits,
+                Step::Wait | Step::WaitForReceives => Ok(()),
+                Step::AtBoard(act) => running.ticket.map_or(Ok(()), |ticket| {
+                    let op = schedule.op.as_ref().map(|op| op as &dyn Combine);
+                    act.carry_out(state, ticket.communicator(), op)
+                }),
                 Step::Combine { .. } if runs_outside => return Advanced::AtOperator,
                 Step::Send { route, data } => protocol::start_send_data(state, Mode::Standard, route, data)
                     .map(|request| running.pending.push(Pending { request, expected: None })),

@@ -101,7 +101,7 @@ fn carry_out<F: Fabric>(state: &mut State<F>, request: RequestId, recipe: Recipe
             requests.end(request, None);
         }
         Recipe::Parts => start_parts(state, request),
-        Recipe::Schedule(schedule) => start_schedule_as(state, schedule, request),
+        Recipe::Schedule(schedule) => start_schedule_as(state, (schedule, None), request),
     }
     Ok(())
 }

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use crate::board::{Boards, Ticket};
 use crate::buffer::{RecvData, Scratch, SendData};
 use crate::error::{Error, Result};
 use crate::matching::Pattern;
 use crate::message::Route;
 use crate::op::{Combine, Op};
+use crate::progress::Act;
 use crate::request_id::RequestId;
 
 /// One step.
@@ -26,6 +28,8 @@ pub(crate) enum Step {
     Copy { from: SendData, to: RecvData },
     /// Checks bytes.
     Examine { bytes: SendData, look: fn(&[u8]) -> Result<()> },
+    /// Waits until this can be carried out at the communicator's board, and carries it out.
+    AtBoard(Act),
 }
 
 /// An operation that can be started, more than once if its request is persistent.
@@ -43,6 +47,8 @@ pub(crate) struct Schedule {
 pub(crate) struct Running {
     pub(crate) request: RequestId,
     pub(crate) schedule: Arc<Schedule>,
+    /// If the schedule has steps at a board. The first of its steps begins when all earlier collectives on that board have ended.
+    pub(crate) ticket: Option<Ticket>,
     pub(crate) next: usize,
     pub(crate) pending: Vec<Pending>,
     pub(crate) failure: Option<Error>,
@@ -59,6 +65,7 @@ pub(crate) struct Pending {
 /// All schedules under way, and other work that every call with progress continues.
 #[derive(Debug, Default)]
 pub(crate) struct Schedules {
+    pub(crate) boards: Boards,
     pub(crate) running: Vec<Running>,
     /// Schedules whose next step is a user-defined operator, which runs outside the lock if threads take turns.
     pub(crate) at_operators: Vec<Running>,

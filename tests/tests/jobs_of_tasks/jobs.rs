@@ -10,7 +10,7 @@ use am_core::task::TaskId;
 use am_tests::harness::{Outcome, job};
 use am_via::Task;
 use am_via::job::Cause;
-use mpi_over_am::{BoardKind, Communicator, Environment, Error, Source, Tag, op};
+use mpi_over_am::{BoardKind, Communicator, Environment, Error, Source, Tag, collective, op};
 
 #[test]
 fn sixteen_tasks_make_progress() {
@@ -206,16 +206,15 @@ fn others_are_told(test: &'static str, wait: fn(&Environment) -> Result<(), Erro
     }
 }
 
-/// When task 1 dies, the other tasks sleep in a barrier or an allgather on a board. With `goes_on` a death is an error only of calls that
-/// need the dead task.
+/// When task 1 dies, the other tasks sleep in a barrier or an allgather on a board, or wait for one that they have started. With `goes_on`,
+/// a death is an error only of calls that need the dead task.
 #[test]
 fn a_barrier_on_a_board_that_a_dead_task_cannot_reach_ends() {
-    for (goes_on, board) in [
-        (false, BoardKind::Counter),
-        (true, BoardKind::Counter),
-        (false, BoardKind::Lines),
-        (true, BoardKind::Lines),
-    ] {
+    let blocking_first = [true, false];
+    let kinds = [BoardKind::Counter, BoardKind::Lines];
+    for (goes_on, board, is_blocking) in [false, true].into_iter().flat_map(|goes_on| {
+        kinds.into_iter().flat_map(move |board| blocking_first.map(|blocking| (goes_on, board, blocking)))
+    }) {
         let body = || {
             Task::join().expect("a job").job().set_continue_on_failure(goes_on);
             let mpi = Environment::init_with(|settings| settings.collectives.board = board);
@@ -223,6 +222,13 @@ fn a_barrier_on_a_board_that_a_dead_task_cannot_reach_ends() {
             let meet = |world: &Communicator| match board {
                 BoardKind::Lines => world.allgather(&[0_u8], &mut [0; 3]),
                 _ => world.barrier(),
+            };
+            let start_and_wait = |world: &Communicator| match board {
+                BoardKind::Lines => {
+                    collective::allgather_in_place(vec![0_u8; 3]).start_owned(world)?.wait()?;
+                    Ok(())
+                }
+                _ => world.scope(|s| s.wait(collective::barrier().start(s)?).map(drop)),
             };
             mpi.set_go_on(goes_on).expect("no call is under way");
             let world = mpi.world();
@@ -235,8 +241,8 @@ fn a_barrier_on_a_board_that_a_dead_task_cannot_reach_ends() {
                 die("killed");
             }
             world.send(&[0_u8], 1, 7).expect("it is alive");
-            for _ in 0..2 {
-                match meet(&world) {
+            for blocks in [is_blocking, !is_blocking] {
+                match if blocks { meet(&world) } else { start_and_wait(&world) } {
                     Err(Error::Core(error)) => is_failure_of_task_1(&error),
                     other => panic!("the wait for the dead task ended with: {other:?}"),
                 }

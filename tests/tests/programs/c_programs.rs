@@ -185,6 +185,23 @@ fn c_short() {
     programs::compile_and_run_under("mpicc", &options, "c/c_short.c", &settings);
 }
 
+/// Non-blocking collectives by messages and on boards of both kinds, with one thread and with several.
+#[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
+fn c_started() {
+    let options = ["-O1", "-Wall", "-Wextra", "-Werror"];
+    let kind = |kind| ("AM_COLLECTIVE_BOARD", kind);
+    let (threads, unchecked) = (("WITH_THREADS", "multiple"), ("AM_CHECK_COLLECTIVES", "off"));
+    let settings: [&[_]; 5] = [
+        &[kind("counter"), unchecked],
+        &[kind("counter"), threads],
+        &[kind("lines"), unchecked],
+        &[kind("lines"), threads],
+        &[("AM_COLLECTIVE_BOARD_TASKS_MAX", "0"), unchecked],
+    ];
+    programs::compile_and_run_under("mpicc", &options, "c/c_started.c", &settings);
+}
+
 /// The text with which a table shows a value of one of its settings; `None` if it has no setting of this name.
 fn value_in<T: Table>(name: &str, value: &str) -> Option<String> {
     let setting = T::SETTINGS.iter().find(|setting| setting.name == name)?;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::common::{Communicator, Environment, job, numbers};
 use am_core::testing::loopback::{Config, Reach};
-use mpi_over_am::{BoardKind, Error, Selection, Settings, op};
+use mpi_over_am::{BoardKind, Error, Selection, Settings, Tested, collective, op};
 
 /// Number of collectives: more than a communicator carries out by messages before it gets a board.
 const FIRST: usize = 10;
@@ -191,6 +191,133 @@ fn a_task_that_waits_at_a_board_takes_part_in_a_long_message() {
             assert!(world.rank() != 1 || got == out);
         });
     }
+}
+
+/// Runs `task` with a board of each kind.
+fn with_each_board(tasks: u32, task: impl Fn(&Environment, &Communicator) + Sync) {
+    with_board(Config::new(tasks), &task);
+    with_lines(Config::new(tasks), &task);
+}
+
+/// The collectives that are started are those of boards with a counter and of boards with lines.
+#[test]
+fn started_collectives_on_a_board_send_no_packet() {
+    with_each_board(5, |environment, world| {
+        let (rank, size) = (world.rank(), world.size());
+        let before = packets(environment);
+        for _ in 0..20 {
+            let (mut gathered, mut exchanged) = (vec![0; size as usize], vec![0; size as usize]);
+            let (own, out) = ([rank], (0..size).map(|to| 10 * rank + to).collect::<Vec<_>>());
+            let scope = world.scope(|s| {
+                let gathers = collective::allgather(&own, &mut gathered).start(s)?;
+                let exchanges = collective::alltoall(&out, &mut exchanged).start(s)?;
+                s.wait(exchanges)?;
+                s.wait(gathers).map(drop)
+            });
+            scope.expect("all tasks are there");
+            assert!(gathered.into_iter().eq(0..size));
+            assert!(exchanged.into_iter().eq((0..size).map(|from| 10 * from + rank)));
+        }
+        assert_eq!(packets(environment), before);
+    });
+}
+
+/// Task 0 starts two collectives before the others have started the first, which they do when a message of task 0 arrives.
+#[test]
+fn a_collective_starts_behind_an_unfinished_one_and_returns_at_once() {
+    with_each_board(3, |_, world| {
+        let rank = world.rank();
+        let (own, later, terms) = ([rank], [rank + 10], [u64::from(rank); 3]);
+        let (mut first, mut second, mut sums) = ([0; 3], [0; 3], [0; 3]);
+        if world.rank() > 0 {
+            world.recv(&mut [0_u8], 0, 1).expect("it is sent");
+        }
+        let scope = world.scope(|s| {
+            let started = [
+                collective::allgather(&own, &mut first).start(s)?,
+                collective::allreduce(&terms, &mut sums, op::Sum).start(s)?,
+                collective::barrier().start(s)?,
+                collective::allgather(&later, &mut second).start(s)?,
+            ];
+            if world.rank() == 0 {
+                (1..3).try_for_each(|other| world.send(&[0_u8], other, 1))?;
+            }
+            started.into_iter().rev().try_for_each(|request| s.wait(request).map(drop))
+        });
+        scope.expect("all tasks are there");
+        assert_eq!((first, sums, second), ([0, 1, 2], [3; 3], [10, 11, 12]));
+    });
+}
+
+/// The blocking collective is of the same kind as the started one, so both use the board, whichever it is.
+#[test]
+fn a_blocking_collective_completes_those_that_were_started_before_it() {
+    with_each_board(4, |_, world| {
+        for _ in 0..20 {
+            let (own, out) = ([world.rank()], [world.rank(); 4]);
+            let (mut first, mut second) = ([0; 4], [0; 4]);
+            let scope = world.scope(|s| {
+                let started = [
+                    collective::allgather(&own, &mut first).start(s)?,
+                    collective::alltoall(&out, &mut second).start(s)?,
+                ];
+                world.allgather(&own, &mut [0; 4])?;
+                for request in started {
+                    assert!(matches!(s.test(request)?, Tested::Done(_)), "it is complete");
+                }
+                Ok(())
+            });
+            scope.expect("all tasks are there");
+            assert_eq!((first, second), ([0, 1, 2, 3], [0, 1, 2, 3]));
+        }
+    });
+}
+
+/// Task 1 takes part in the second collective while it waits for a message, which task 0 sends after that collective.
+#[test]
+fn a_task_that_waits_for_a_message_takes_part_in_started_collectives() {
+    with_each_board(3, |_, world| {
+        let own = [world.rank()];
+        let (mut first, mut second) = ([0; 3], [0; 3]);
+        let scope = world.scope(|s| {
+            let started = [
+                collective::allgather(&own, &mut first).start(s)?,
+                collective::allgather(&own, &mut second).start(s)?,
+            ];
+            if world.rank() == 1 {
+                world.recv(&mut [0_u8], 0, 1)?;
+            }
+            started.into_iter().try_for_each(|request| s.wait(request).map(drop))?;
+            if world.rank() == 0 { world.send(&[0_u8], 1, 1) } else { Ok(()) }
+        });
+        scope.expect("all tasks are there");
+        assert_eq!((first, second), ([0, 1, 2], [0, 1, 2]));
+    });
+}
+
+/// A communicator's board is in use until the collectives that were started on it have ended.
+#[test]
+fn a_communicator_can_end_before_the_collectives_on_its_board() {
+    with_each_board(3, |_, world| {
+        for round in 0..40 {
+            let communicator = world.dup().expect("all tasks are there");
+            for _ in 0..FIRST {
+                communicator.allgather(&[0_u8], &mut [0; 3]).expect("all tasks are there");
+            }
+            let start = |value: u32| {
+                let mut all = vec![0; 3];
+                all[world.rank() as usize] = value;
+                collective::allgather_in_place(all).start_owned(&communicator)
+            };
+            let own = world.rank() + round;
+            let started = [start(own), start(own + 1)];
+            drop(communicator);
+            for (request, more) in started.into_iter().zip([0, 1]) {
+                let (all, _) = request.expect("it starts").wait().expect("all tasks are there");
+                assert!(all.into_iter().eq((0..3).map(|rank| rank + round + more)));
+            }
+        }
+    });
 }
 
 /// Runs `task` after the world has got a board with lines.

@@ -3,7 +3,7 @@
 use super::common::{Communicator, Environment, combined, job, jobs_on_hosts, numbers, numbers_of_tasks};
 use am_core::testing::loopback::Config;
 use mpi_over_am::{
-    Error, ErrorClass, Neighbours, PROC_NULL, Placement, ROOT, Selection, Settings, collective, op,
+    BoardKind, Error, ErrorClass, Neighbours, PROC_NULL, Placement, ROOT, Selection, Settings, collective, op,
 };
 
 fn with_each_number_of_tasks(task: impl Fn(&Environment, &Communicator) + Sync) {
@@ -19,6 +19,10 @@ fn with_each_number_of_tasks(task: impl Fn(&Environment, &Communicator) + Sync) 
         job(Config::new(tasks), Settings::default(), &task);
         let settings = Settings { collectives: long, eager_limit_bytes: 500, ..Settings::default() };
         job(Config::hostile(tasks, u64::from(tasks)), settings, &task);
+    }
+    for board in [BoardKind::Counter, BoardKind::Lines] {
+        let collectives = Selection { board, board_tasks_max: Some(8), ..Selection::default() };
+        job(Config::hostile(5, 6), Settings { collectives, ..Settings::default() }, &task);
     }
     let announced = Settings { early_arrival_bytes_max: 0, ..Settings::default() };
     job(Config::hostile(5, 78), announced, &task);
