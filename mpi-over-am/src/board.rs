@@ -1,4 +1,5 @@
-//! The board of a communicator: memory of the communicator's rank 0 that all tasks of the communicator access.
+//! The boards of a communicator: memory of the communicator's rank 0 that all tasks of the communicator access. There is one board for
+//! blocking collectives, and one for non-blocking ones ([`Boards`]).
 //!
 //! A board with lines is for tasks that each have a processor. Each task has lines of its own on it ([`lines`],
 //! [`on_lines`](crate::collective)): the task writes its data there once, and the other tasks read them.
@@ -26,7 +27,7 @@ use am_core::fabric::Fabric;
 use smallvec::SmallVec;
 
 pub(crate) use boards::{Boards, Ticket};
-pub(crate) use lines::{Awaited, LINES_TASKS_MAX, Lines};
+pub(crate) use lines::{LINES_TASKS_MAX, Lines};
 use meeting::Meeting;
 use spread::{Comparisons, Distribution};
 
@@ -41,8 +42,8 @@ const TASKS_MAX: u32 = 1024;
 /// Number of collectives of a communicator that use messages before it gets a board: a communicator that is soon freed would not repay the
 /// cost of a board.
 const FIRST_BY_MESSAGES: u32 = 8;
-/// Maximum number of boards in the memory of a task.
-const BOARDS_MAX: usize = 16;
+/// Maximum number of communicators whose boards are in the memory of one task.
+const COMMUNICATORS_MAX: usize = 16;
 
 // Offsets of words, each in a cache line of its own: the number of tasks that have arrived at the present step, the number of steps that
 // have ended, and the number of tasks that do not use the board any more. Then a bit for each task that may sleep, and a word for each task
@@ -161,23 +162,23 @@ impl Board {
 /// The boards in this task's memory.
 #[derive(Debug, Default)]
 pub(crate) struct OwnBoards {
-    /// The boards' memory, and their numbers of tasks.
+    /// The memory of the two boards of a communicator, and its number of tasks.
     all: Vec<(Exposed, u32)>,
 }
 
 impl OwnBoards {
-    /// Makes a board for `size` tasks, and returns its address. `None` if the memory cannot be allocated or exposed, or if this task
-    /// already has [`BOARDS_MAX`] boards.
+    /// Makes the two boards of a communicator of `size` tasks, and returns the address of the first; the second follows it. `None` if the
+    /// memory cannot be allocated or exposed, or if this task already has the boards of [`COMMUNICATORS_MAX`] communicators.
     pub(crate) fn make<F: Fabric>(
         &mut self,
         context: &mut Context<F, MpiHandlers>,
         size: u32,
     ) -> Option<RemoteAddress> {
         self.reclaim(context);
-        if self.all.len() == BOARDS_MAX {
+        if self.all.len() == COMMUNICATORS_MAX {
             return None;
         }
-        let memory = context.alloc(BOARD_BYTES).ok()?;
+        let memory = context.alloc(2 * BOARD_BYTES).ok()?;
         let exposed = context.expose(memory, Access::READ_WRITE).ok()?;
         let at = exposed.address(0);
         self.all.push((exposed, size));
@@ -195,10 +196,12 @@ impl OwnBoards {
     /// Frees the boards that no task uses any more.
     fn reclaim<F: Fabric>(&mut self, context: &mut Context<F, MpiHandlers>) {
         for (memory, size) in std::mem::take(&mut self.all) {
-            let have_left = lend(context, memory.address(0), |board| {
-                Some(meeting::have_left(board.atomic_u64(LEFT)?, size))
+            let is_used = both(memory.address(0)).into_iter().any(|at| {
+                let have_left =
+                    lend(context, at, |board| Some(meeting::have_left(board.atomic_u64(LEFT)?, size)));
+                matches!(have_left, Ok(false))
             });
-            if matches!(have_left, Ok(false)) {
+            if is_used {
                 self.all.push((memory, size));
             } else {
                 // After an error the memory is not used again.
@@ -208,9 +211,14 @@ impl OwnBoards {
     }
 }
 
-/// Whether this task can use the board at `at`.
-pub(crate) fn is_reachable<F: Fabric>(context: &mut Context<F, MpiHandlers>, at: RemoteAddress) -> bool {
-    lend(context, at, |_| Some(())).is_ok()
+/// The addresses of the two boards of a communicator. `first` is the address of the first.
+fn both(first: RemoteAddress) -> [RemoteAddress; 2] {
+    [first, first.plus(BOARD_BYTES as u64)]
+}
+
+/// Whether this task can use the two boards of a communicator. `first` is the address of the first.
+pub(crate) fn are_reachable<F: Fabric>(context: &mut Context<F, MpiHandlers>, first: RemoteAddress) -> bool {
+    both(first).into_iter().all(|at| lend(context, at, |_| Some(())).is_ok())
 }
 
 /// One collective on a board.

@@ -70,7 +70,7 @@ struct Common<F: Fabric, L: LockPolicy> {
     /// `None` if the communicator's collectives treat all tasks alike.
     hosts: Option<Arc<Hosts>>,
     properties: Properties<L>,
-    /// The communicator's number in [`Boards`](crate::board::Boards).
+    /// The number of the board of blocking collectives in [`Boards`](crate::board::Boards).
     board: u32,
 }
 
@@ -178,7 +178,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let (mut hosts, mut board) = (None, u32::MAX);
         if let Ok(mut state) = Turn::<F, L>::enter(&**shared) {
             state.handlers().peers.begin(context_id, reached.clone());
-            board = state.schedules.boards.add(group.clone(), rank);
+            board = state.schedules.boards.add(&group, rank);
             if other.is_none() {
                 hosts = Hosts::new(group.tasks().map(|task| state.context.host(task)), rank).map(Arc::new);
             }
@@ -262,7 +262,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Arc::clone(&self.shared)
     }
 
-    /// The communicator's number in [`Boards`](crate::board::Boards).
+    /// The number of the board of blocking collectives in [`Boards`](crate::board::Boards).
     #[inline(always)]
     pub(crate) fn board(&self) -> u32 {
         self.common.board

@@ -102,6 +102,7 @@ mod tag;
 mod thread_level;
 pub mod topology;
 mod turn;
+mod under_way;
 mod waits;
 pub mod window;
 

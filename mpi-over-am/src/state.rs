@@ -20,8 +20,9 @@ use crate::handlers::{self, IN_PIECES_BYTES_MAX, MpiHandlers};
 use crate::message::{EagerLimits, UNSPLIT_BYTES_MAX};
 use crate::notes::{self, Slot, Words};
 use crate::request_id::RequestId;
-use crate::request_table::{MatchedMessages, Schedules};
+use crate::request_table::MatchedMessages;
 use crate::settings::{Selection, Settings};
+use crate::under_way::Schedules;
 
 /// The shared state, used by one thread at a time: each call borrows the state once, until the call returns.
 #[derive(Debug)]

@@ -10,8 +10,8 @@ use crate::handlers::MpiHandlers;
 use crate::policy::{LockPolicy, StateCell};
 use crate::progress::{Looked, drive_schedules, is_over};
 use crate::request_id::RequestId;
-use crate::request_table::{AtOperator, Schedules};
 use crate::state::State;
+use crate::under_way::{AtOperator, Schedules};
 
 /// A call's turn: its right to use the state.
 pub(crate) struct Turn<'a, F: Fabric, L: LockPolicy> {
@@ -141,15 +141,6 @@ impl<'a, F: Fabric, L: LockPolicy> Turn<'a, F, L> {
             return Ok(());
         }
         self.wait_and_drive(&mut |_, schedules| schedules.is_empty())
-    }
-
-    /// Makes progress until all non-blocking collectives of a communicator on its board have ended.
-    ///
-    /// # Errors
-    /// An error while making progress.
-    #[cold]
-    pub(crate) fn wait_for_board(&mut self, communicator: u32) -> Result<()> {
-        self.wait_and_drive(&mut |_, schedules| schedules.boards.is_idle(communicator))
     }
 
     /// Whether another thread waits for its turn.

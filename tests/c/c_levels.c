@@ -82,7 +82,7 @@ int main(int argc, char **argv) {
     crossed(comm);
     CHECK(MPI_Comm_free(&comm) == MPI_SUCCESS);
     /* A communicator's first few calls also prepare later ones. These calls come before, among and after the crossed calls. */
-    for (int calls = 0; calls < 6; calls++) {
+    for (int calls = 0; calls < 10; calls++) {
         CHECK(MPI_Comm_dup(MPI_COMM_WORLD, &comm) == MPI_SUCCESS);
         for (int i = 0; i < calls; i++)
             CHECK(MPI_Barrier(comm) == MPI_SUCCESS);

@@ -1,16 +1,21 @@
 //! The boards of this task's communicators, and the order of this task's collectives on each.
 //!
-//! All tasks begin the collectives of a communicator in the same order, and a task carries them out on the board one after the other: a
-//! non-blocking collective begins when the one before it has ended in this task, and a blocking one when none is left. So the steps of a
-//! board have the same numbers at all tasks, and no task enters a step before it has read what it needs of the step before.
+//! A communicator has two boards: one for blocking collectives, and one for non-blocking ones. Each task begins the blocking collectives in
+//! the same order, and the non-blocking ones in the same order, but one task may start a non-blocking collective before a blocking one, and
+//! another task after it. Calls of the two kinds never match.
+//!
+//! A task carries out the collectives of a board one after the other: a non-blocking collective begins when the one before it has ended in
+//! this task. So the steps of a board have the same numbers at all tasks, and no task enters a step before it has read what it needs of the
+//! step before.
 
 use std::collections::VecDeque;
 
 use am_core::Context;
+use am_core::buffer::RemoteAddress;
 use am_core::fabric::Fabric;
 use am_core::task::{Target, TaskId};
 
-use super::{Arrival, Board, Lines, Method, Step, Use};
+use super::{Arrival, Board, Lines, Method, Step, Use, both};
 use crate::buffer::SendData;
 use crate::error::{Error, Result};
 use crate::group::Group;
@@ -19,132 +24,159 @@ use crate::handlers::MpiHandlers;
 /// A non-blocking collective on a board.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket {
-    /// The communicator's number in [`Boards`].
-    communicator: u32,
-    /// The number of the collective among those of the communicator.
+    /// The board's number in [`Boards`].
+    board: u32,
+    /// The number of the collective among the non-blocking ones of the communicator.
     number: u64,
 }
 
-/// What a task knows of the board of a communicator. The first fields are those of blocking collectives: tasks that share a processor find
-/// few lines in its caches.
+/// What a task knows of a board. The first fields are those of blocking collectives: tasks that share a processor find few lines in its
+/// caches.
 #[derive(Debug)]
 #[repr(C, align(64))]
 struct Entry {
     board: Board,
     rank: u32,
     size: u32,
-    /// Whether no collective is under way in the queue.
-    is_idle: bool,
     queue: Box<Queue>,
 }
 
-/// The non-blocking collectives of a communicator on its board.
+/// The tasks of a board, and the non-blocking collectives on it.
 #[derive(Debug)]
 struct Queue {
     group: Group,
-    /// The number of the next collective.
-    next: u64,
-    /// The collectives that have been started and have not ended, in the order of their starts.
+    /// Number of non-blocking collectives so far that could have used a board.
+    begun: u64,
+    /// Number of these that use messages, because a task began them before the tasks agreed about the board.
+    by_messages: u64,
+    /// The numbers of the collectives that have been started and have not ended, in the order of their starts.
     under_way: VecDeque<u64>,
     /// Whether the communicator has ended. Its board is closed when no collective is under way.
     has_ended: bool,
 }
 
-/// The boards of all communicators of this task.
+/// The boards of all communicators of this task: for each communicator the board of its blocking collectives, which has an even number,
+/// and the board of its non-blocking ones, which has the next number.
 #[derive(Debug, Default)]
 pub(crate) struct Boards {
-    entries: Vec<Option<Entry>>,
+    entries: Vec<[Option<Entry>; 2]>,
 }
 
 impl Boards {
-    /// Adds a communicator of the tasks in `group`, in which this task has the given rank. Returns the communicator's number.
-    pub(crate) fn add(&mut self, group: Group, rank: u32) -> u32 {
+    /// Adds the boards of a communicator of the tasks in `group`, in which this task has the given rank. Returns the number of the board of
+    /// blocking collectives.
+    pub(crate) fn add(&mut self, group: &Group, rank: u32) -> u32 {
         let size = group.size();
-        let queue = Box::new(Queue { group, next: 0, under_way: VecDeque::new(), has_ended: false });
-        let entry = Entry { board: Board::default(), rank, size, is_idle: true, queue };
-        let free = self.entries.iter().position(Option::is_none);
+        let both = [Board::default(), Board::Never].map(|board| {
+            let (group, under_way) = (group.clone(), VecDeque::new());
+            let queue = Queue { group, begun: 0, by_messages: 0, under_way, has_ended: false };
+            Some(Entry { board, rank, size, queue: Box::new(queue) })
+        });
+        let free = self.entries.iter().position(|both| both.iter().all(Option::is_none));
         let at = free.unwrap_or(self.entries.len());
         match free {
-            Some(free) => self.entries[free] = Some(entry),
-            None => self.entries.push(Some(entry)),
+            Some(free) => self.entries[free] = both,
+            None => self.entries.push(both),
         }
-        u32::try_from(at).unwrap_or(u32::MAX)
+        u32::try_from(2 * at).unwrap_or(u32::MAX)
     }
 
-    /// Removes a communicator. Its board is closed after the last collective under way.
-    pub(crate) fn remove<F: Fabric>(&mut self, context: &mut Context<F, MpiHandlers>, communicator: u32) {
-        if let Some(entry) = self.entry(communicator) {
-            entry.queue.has_ended = true;
-            self.close_unused(context, communicator);
+    /// Removes the boards of a communicator, the one of its non-blocking collectives after the last of these has ended.
+    pub(crate) fn remove<F: Fabric>(&mut self, context: &mut Context<F, MpiHandlers>, board: u32) {
+        for board in [board, Self::of_non_blocking(board)] {
+            if let Some(entry) = self.entry(board) {
+                entry.queue.has_ended = true;
+                self.close_unused(context, board);
+            }
         }
     }
 
-    fn close_unused<F: Fabric>(&mut self, context: &mut Context<F, MpiHandlers>, communicator: u32) {
-        let Some(slot) = self.entries.get_mut(communicator as usize) else { return };
-        if let Some(entry) = slot.take_if(|entry| entry.queue.has_ended && entry.is_idle) {
+    fn close_unused<F: Fabric>(&mut self, context: &mut Context<F, MpiHandlers>, board: u32) {
+        let Some(slot) = self.slot(board) else { return };
+        if let Some(entry) = slot.take_if(|entry| entry.queue.has_ended && entry.queue.under_way.is_empty()) {
             entry.board.close(context);
         }
     }
 
     #[inline]
-    fn entry(&mut self, communicator: u32) -> Option<&mut Entry> {
-        self.entries.get_mut(communicator as usize)?.as_mut()
+    fn slot(&mut self, board: u32) -> Option<&mut Option<Entry>> {
+        self.entries.get_mut(board as usize / 2).map(|both| &mut both[board as usize % 2])
     }
 
-    /// The board of a communicator. `None` if the communicator was made inside another call, and so has no number here.
     #[inline]
-    pub(crate) fn board(&mut self, communicator: u32) -> Option<&mut Board> {
-        self.entry(communicator).map(|entry| &mut entry.board)
+    fn entry(&mut self, board: u32) -> Option<&mut Entry> {
+        self.slot(board)?.as_mut()
     }
 
-    /// Begins a collective. `can` tells whether the collective can use a board with the given method. Also returns whether all non-blocking
-    /// collectives of the communicator on its board have ended: a blocking one has to wait for that.
+    /// A board. `None` if the communicator was made inside another call, and so has no number here.
     #[inline]
-    pub(crate) fn begin(&mut self, communicator: u32, can: impl Fn(Method) -> bool) -> (Use, bool) {
-        match self.entry(communicator) {
-            Some(entry) => (entry.board.begin(can), entry.is_idle),
-            None => (Use::Messages, true),
+    pub(crate) fn board(&mut self, board: u32) -> Option<&mut Board> {
+        self.entry(board).map(|entry| &mut entry.board)
+    }
+
+    /// The number of the board of a communicator's non-blocking collectives. `board` is the number of the board of its blocking ones.
+    pub(crate) fn of_non_blocking(board: u32) -> u32 {
+        board.saturating_add(1)
+    }
+
+    /// Begins a collective on a board. `can` tells whether the collective can use a board with the given method.
+    #[inline]
+    pub(crate) fn begin(&mut self, board: u32, can: impl Fn(Method) -> bool) -> Use {
+        let Some(entry) = self.entry(board) else { return Use::Messages };
+        if !board.is_multiple_of(2) {
+            let queue = &mut entry.queue;
+            queue.begun += 1;
+            if queue.begun <= queue.by_messages {
+                return Use::Messages;
+            }
+        }
+        entry.board.begin(can)
+    }
+
+    /// Number of non-blocking collectives of a communicator so far that could have used a board.
+    pub(crate) fn begun_non_blocking(&mut self, board: u32) -> u64 {
+        self.entry(Self::of_non_blocking(board)).map_or(0, |entry| entry.queue.begun)
+    }
+
+    /// Opens the boards of a communicator, which are in the memory at `at`. `by_messages` is the largest
+    /// [number of non-blocking collectives](Self::begun_non_blocking) that a task has begun: if one task began a collective before this
+    /// call, all tasks must carry it out by messages.
+    pub(crate) fn open(&mut self, board: u32, method: Method, at: RemoteAddress, by_messages: u64) {
+        for (board, at) in [board, Self::of_non_blocking(board)].into_iter().zip(both(at)) {
+            if let Some(entry) = self.entry(board) {
+                entry.board = Board::open(method, at, (entry.rank, entry.size));
+                entry.queue.by_messages = by_messages;
+            }
         }
     }
 
-    /// Queues a non-blocking collective, which must use the board.
-    pub(crate) fn queue(&mut self, communicator: u32) -> Option<Ticket> {
-        let Entry { is_idle, queue, .. } = self.entry(communicator)?;
-        let number = queue.next;
-        queue.next += 1;
-        queue.under_way.push_back(number);
-        *is_idle = false;
-        Some(Ticket { communicator, number })
-    }
-
-    /// Whether all non-blocking collectives of the communicator on its board have ended.
-    pub(crate) fn is_idle(&self, communicator: u32) -> bool {
-        let entry = self.entries.get(communicator as usize).and_then(Option::as_ref);
-        entry.is_none_or(|entry| entry.is_idle)
+    /// Queues the non-blocking collective that has just begun, which must use the board.
+    pub(crate) fn queue(&mut self, board: u32) -> Option<Ticket> {
+        let queue = &mut self.entry(board)?.queue;
+        queue.under_way.push_back(queue.begun);
+        Some(Ticket { board, number: queue.begun })
     }
 
     /// Whether a non-blocking collective may use the board now: all earlier ones have ended.
     pub(crate) fn is_next(&mut self, ticket: Ticket) -> bool {
-        self.entry(ticket.communicator)
-            .is_none_or(|entry| entry.queue.under_way.front() == Some(&ticket.number))
+        self.entry(ticket.board).is_none_or(|entry| entry.queue.under_way.front() == Some(&ticket.number))
     }
 
     /// Ends a non-blocking collective.
     pub(crate) fn end<F: Fabric>(&mut self, context: &mut Context<F, MpiHandlers>, ticket: Ticket) {
-        if let Some(Entry { is_idle, queue, .. }) = self.entry(ticket.communicator) {
-            queue.under_way.retain(|&number| number != ticket.number);
-            *is_idle = queue.under_way.is_empty();
-            self.close_unused(context, ticket.communicator);
+        if let Some(entry) = self.entry(ticket.board) {
+            entry.queue.under_way.retain(|&number| number != ticket.number);
+            self.close_unused(context, ticket.board);
         }
     }
 
     /// The last step at which this task has arrived, on a board with a counter, and whether the tasks compare their processors in it.
     ///
     /// # Errors
-    /// The communicator has no such board.
+    /// There is no such board.
     #[inline]
-    pub(crate) fn step(&mut self, communicator: u32) -> Result<Step> {
-        match self.entry(communicator) {
+    pub(crate) fn step(&mut self, board: u32) -> Result<Step> {
+        match self.entry(board) {
             Some(&mut Entry { board: Board::Open { at, arrived, comparisons }, rank, size, .. }) => {
                 Ok(Step { at, number: arrived, rank, size, comparisons })
             }
@@ -156,20 +188,20 @@ impl Boards {
     /// task is too early.
     ///
     /// # Errors
-    /// The communicator has no such board; rank 0 has failed.
+    /// There is no such board; rank 0 has failed.
     pub(crate) fn arrive<F: Fabric>(
         &mut self,
         context: &mut Context<F, MpiHandlers>,
-        communicator: u32,
+        board: u32,
         own: &SendData,
     ) -> Result<(Arrival, Step)> {
-        let present = self.step(communicator)?;
+        let present = self.step(board)?;
         let step = present.next();
         let arrival = step.arrive(context, own)?;
         if let Arrival::TooEarly = arrival {
             return Ok((arrival, present));
         }
-        if let Some(Board::Open { arrived, .. }) = self.board(communicator) {
+        if let Some(Board::Open { arrived, .. }) = self.board(board) {
             *arrived = step.number;
         }
         Ok((arrival, step))
@@ -178,35 +210,35 @@ impl Boards {
     /// This task's position on a board with lines.
     ///
     /// # Errors
-    /// The communicator has no such board.
+    /// There is no such board.
     #[inline]
-    pub(crate) fn lines(&mut self, communicator: u32) -> Result<&mut Lines> {
-        match self.board(communicator) {
+    pub(crate) fn lines(&mut self, board: u32) -> Result<&mut Lines> {
+        match self.board(board) {
             Some(Board::Lines(lines)) => Ok(lines),
             _ => Err(no_board()),
         }
     }
 
     /// The task of a rank.
-    pub(crate) fn task_of(&mut self, communicator: u32, rank: u32) -> Option<TaskId> {
-        self.entry(communicator)?.queue.group.task_of(rank)
+    pub(crate) fn task_of(&mut self, board: u32, rank: u32) -> Option<TaskId> {
+        self.entry(board)?.queue.group.task_of(rank)
     }
 
     /// The failure of a task of the communicator, if a task has failed or has closed its context.
     pub(crate) fn failure<F: Fabric>(
         &mut self,
         context: &mut Context<F, MpiHandlers>,
-        communicator: u32,
+        board: u32,
     ) -> Option<am_core::error::Error> {
         let own = context.endpoint().context;
-        let mut tasks = self.entry(communicator)?.queue.group.tasks();
+        let mut tasks = self.entry(board)?.queue.group.tasks();
         tasks.find_map(|task| context.gone(task.seen_from(own)))
     }
 }
 
 impl Ticket {
-    pub(crate) fn communicator(self) -> u32 {
-        self.communicator
+    pub(crate) fn board(self) -> u32 {
+        self.board
     }
 }
 

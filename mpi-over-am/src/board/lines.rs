@@ -19,6 +19,7 @@ use super::{BOARD_BYTES, DATA, WORD_BITS, WORD_BYTES, lend, sleepers_of, with_by
 use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
 use crate::handlers::MpiHandlers;
+use crate::request_table::Awaited;
 
 /// Number of slots.
 const SLOTS: usize = 8;
@@ -42,13 +43,6 @@ pub(crate) struct Lines {
     seen: u64,
     /// The root of the last gather.
     gathered_to: Option<u32>,
-}
-
-/// The tasks for which a task waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Awaited {
-    All,
-    Rank(u32),
 }
 
 impl Lines {

@@ -13,17 +13,17 @@ use am_core::task::Target;
 use super::direct::Direct;
 use super::recorder::Recorder;
 use super::{Collective, Parts, Plan, on_lines};
-use crate::board::{self, Arrival, Awaited, Board, Method, Step, Ticket, Use};
+use crate::board::{self, Arrival, Board, Boards, Method, Step, Ticket, Use};
 use crate::buffer::{RecvData, SendData};
 use crate::communicator::Communicator;
 use crate::error::{Error, Result};
 use crate::handlers::MpiHandlers;
-use crate::op::Op;
+use crate::op::{self, Op};
 use crate::policy::LockPolicy;
-use crate::progress::at_board::{self, LinesPart, MetPart, combine_vectors, vectors};
-use crate::progress::{Act, LOOKS_AWAKE};
+use crate::progress::LOOKS_AWAKE;
+use crate::progress::at_board::{self, combine_vectors, vectors};
 use crate::remote::{ADDRESS_WORDS, from_words, to_words};
-use crate::request_table::Step as Recorded;
+use crate::request_table::{Act, Awaited, LinesPart, MetPart, Step as Recorded};
 use crate::settings::BoardKind;
 use crate::state::State;
 
@@ -58,32 +58,16 @@ pub(super) trait BoardPlan: Plan {
     fn read_lines(&mut self, parts: impl Iterator<Item = LinesPart>) -> Result<()>;
 }
 
-/// A collective that has begun.
-struct Begun {
-    how: Use,
-    /// Number of bytes that each task writes to a board with a counter.
-    len: u64,
-    /// Whether all non-blocking collectives on the board have ended.
-    is_idle: bool,
-}
-
-impl Begun {
-    const BY_MESSAGES: Self = Self { how: Use::Messages, len: 0, is_idle: true };
-}
-
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Carries out a collective on the board. Returns false, on all tasks, if the collective has to use messages: the collective has not
     /// begun then.
     pub(super) fn try_on_board(&self, collective: &Collective, plan: &mut Direct<'_, F, L>) -> Result<bool> {
-        let Begun { how, len, is_idle } = self.begin_on_board(collective)?;
+        let (how, len) = self.begin_on_board(collective, self.board())?;
         let method = match how {
             Use::On(method) => method,
-            Use::Agree => return self.agree_about_board().map(|()| false),
+            Use::Agree => return self.agree_about_boards().map(|()| false),
             Use::Messages => return Ok(false),
         };
-        if !is_idle {
-            self.state()?.wait_for_board(self.board())?;
-        }
         perform(collective, plan, method, len)?;
         self.state()?.waited_for_nothing()?;
         Ok(true)
@@ -96,31 +80,31 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         collective: &Collective,
         recorder: &mut Recorder<'_, F, L>,
     ) -> Result<Option<Ticket>> {
-        let Begun { how: Use::On(method), len, .. } = self.begin_on_board(collective)? else {
-            return Ok(None);
-        };
+        let board = Boards::of_non_blocking(self.board());
+        let (Use::On(method), len) = self.begin_on_board(collective, board)? else { return Ok(None) };
         perform(collective, recorder, method, len)?;
-        Ok(self.state()?.schedules.boards.queue(self.board()))
+        Ok(self.state()?.schedules.boards.queue(board))
     }
 
-    /// Finds how a collective has to be carried out: the same way on all tasks.
-    fn begin_on_board(&self, collective: &Collective) -> Result<Begun> {
+    /// Begins a collective, blocking or not, which has the given board if it uses one. Finds how the collective has to be carried out: the
+    /// same way on all tasks. Also returns the number of bytes that each task writes to a board with a counter.
+    fn begin_on_board(&self, collective: &Collective, board: u32) -> Result<(Use, u64)> {
         let (rank, size) = (self.rank(), self.size());
         let len = self.bytes_on_board(collective);
         let has_lines = self.is_plain() && on_lines::serve(collective, rank, size);
         if len.is_none() && !has_lines {
-            return Ok(Begun::BY_MESSAGES);
+            return Ok((Use::Messages, 0));
         }
         let can = |method| if method == Method::Lines { has_lines } else { len.is_some() };
         let mut state = self.state()?;
         let boards = &mut state.schedules.boards;
-        let (how, is_idle) = boards.begin(self.board(), can);
+        let how = boards.begin(board, can);
         if let (Use::On(Method::Lines), Collective::Gather { root, .. }) = (&how, collective)
-            && boards.lines(self.board())?.changes_root(*root)
+            && boards.lines(board)?.changes_root(*root)
         {
-            return Ok(Begun::BY_MESSAGES);
+            return Ok((Use::Messages, 0));
         }
-        Ok(Begun { how, len: len.unwrap_or(0), is_idle })
+        Ok((how, len.unwrap_or(0)))
     }
 
     /// Bytes that each task writes to a board with a counter; `None` if such a board cannot serve the collective. The result is the same on
@@ -155,10 +139,18 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         })
     }
 
-    /// Makes a board if all tasks are on one host, the settings of rank 0 allow it, rank 0 has memory for it, and all tasks can access that
-    /// memory. Otherwise the communicator never has a board.
-    fn agree_about_board(&self) -> Result<()> {
-        self.set_board(Board::Never)?;
+    /// Makes boards if all tasks are on one host, the settings of rank 0 allow it, rank 0 has memory for them, and all tasks can access
+    /// that memory. Otherwise the communicator never has a board.
+    ///
+    /// The tasks agree by blocking collectives: one task may start a non-blocking collective before this call, and another task after it.
+    fn agree_about_boards(&self) -> Result<()> {
+        let begun = {
+            let boards = &mut self.state()?.schedules.boards;
+            if let Some(board) = boards.board(self.board()) {
+                *board = Board::Never;
+            }
+            boards.begun_non_blocking(self.board())
+        };
         let mut words = [0; 1 + ADDRESS_WORDS];
         if self.rank() == 0 && self.is_on_one_host() {
             let mut state = self.state()?;
@@ -175,7 +167,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
                 words[1..].copy_from_slice(&to_words(at));
             }
         }
-        self.broadcast_words(&mut words, 0)?;
+        self.broadcast(&mut words, 0)?;
         let [method, address @ ..] = words;
         let method = match method {
             COUNTER => Method::Counter,
@@ -183,17 +175,12 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
             _ => return Ok(()),
         };
         let at = from_words(address);
-        let mut unreachable = [u64::from(!board::is_reachable(&mut self.state()?.context, at))];
-        self.combine_words(&mut unreachable)?;
-        if unreachable == [0] {
-            self.set_board(Board::open(method, at, (self.rank(), self.size())))?;
-        }
-        Ok(())
-    }
-
-    fn set_board(&self, board: Board) -> Result<()> {
-        if let Some(present) = self.state()?.schedules.boards.board(self.board()) {
-            *present = board;
+        let is_unreachable = u64::from(!board::are_reachable(&mut self.state()?.context, at));
+        let mut largest = [0; 2];
+        self.allreduce(&[is_unreachable, begun], &mut largest, op::Max)?;
+        let [is_unreachable, by_messages] = largest;
+        if is_unreachable == 0 {
+            self.state()?.schedules.boards.open(self.board(), method, at, by_messages);
         }
         Ok(())
     }

@@ -10,11 +10,12 @@ use am_core::fabric::Fabric;
 
 use super::on_board::BoardPlan;
 use super::{Collective, Parts, Plan, as_bytes};
-use crate::board::{Awaited, LINES_TASKS_MAX, Lines};
+use crate::board::{LINES_TASKS_MAX, Lines};
 use crate::buffer::{RecvData, SendData};
 use crate::communicator::Communicator;
 use crate::error::{Error, Result};
 use crate::policy::LockPolicy;
+use crate::request_table::Awaited;
 use crate::state::State;
 use mpi_datatype::{Datatype, Predefined};
 

@@ -6,38 +6,14 @@ use am_core::fabric::Fabric;
 use am_core::task::Target;
 
 use super::check_len;
-use crate::board::{Arrival, Awaited, Boards, Step};
+use crate::board::{Arrival, Boards, Step};
 use crate::buffer::{RecvData, Scratch, SendData};
 use crate::error::{Error, Result};
 use crate::handlers::MpiHandlers;
 use crate::op::Combine;
+use crate::request_table::{Act, Awaited, LinesPart, MetPart};
 use crate::state::State;
 use crate::status::Status;
-
-/// A part of another task's data on a board with a counter: the task's rank, the offset in its data, and the destination.
-pub(crate) type MetPart = (u32, u64, RecvData);
-/// A part of another task's data on a board with lines: the task's rank, the length of its data, the offset in them, and the destination.
-pub(crate) type LinesPart = (u32, u64, u64, RecvData);
-
-/// A step of a schedule at the communicator's board.
-#[derive(Clone, Debug)]
-pub(crate) enum Act {
-    /// Writes this task's data to a board with a counter, and arrives. If the vectors of all tasks are to be reduced, the last task to
-    /// arrive does so; they are as long as `reduced`.
-    Arrive { own: SendData, reduced: Option<RecvData> },
-    /// Waits until all tasks have arrived.
-    Meet,
-    /// Reads data of tasks, each of this length.
-    Read { len: u64, parts: Vec<MetPart> },
-    /// Reads the reduced vector.
-    ReadReduced { into: RecvData },
-    /// Enters the next step of a board with lines, with data or without.
-    Enter { data: Option<SendData> },
-    /// Waits until tasks have entered the present step.
-    Await(Awaited),
-    /// Reads data of tasks.
-    ReadLines { parts: Vec<LinesPart> },
-}
 
 impl Act {
     /// Whether a schedule can carry this out now. With `may_sleep`, this task will be rung when that changes.
@@ -48,19 +24,19 @@ impl Act {
         &self,
         boards: &mut Boards,
         context: &mut Context<F, MpiHandlers>,
-        communicator: u32,
+        board: u32,
         may_sleep: bool,
     ) -> Result<bool> {
-        if self.is_awaited(boards, context, communicator, may_sleep)? {
+        if self.is_awaited(boards, context, board, may_sleep)? {
             return Ok(true);
         }
         if !context.handlers().has_lost_a_peer() {
             return Ok(false);
         }
-        match boards.failure(context, communicator) {
+        match boards.failure(context, board) {
             None => Ok(false),
             // The failed task may have arrived before its failure.
-            Some(failure) => match self.is_awaited(boards, context, communicator, false)? {
+            Some(failure) => match self.is_awaited(boards, context, board, false)? {
                 true => Ok(true),
                 false => Err(Error::Core(failure)),
             },
@@ -71,13 +47,13 @@ impl Act {
         &self,
         boards: &mut Boards,
         context: &mut Context<F, MpiHandlers>,
-        communicator: u32,
+        board: u32,
         may_sleep: bool,
     ) -> Result<bool> {
         match self {
-            Self::Arrive { .. } | Self::Meet => boards.step(communicator)?.has_ended(context, may_sleep),
+            Self::Arrive { .. } | Self::Meet => boards.step(board)?.has_ended(context, may_sleep),
             Self::Enter { data: Some(_) } => {
-                let lines = boards.lines(communicator)?;
+                let lines = boards.lines(board)?;
                 let Some(step) = lines.before_writing() else { return Ok(true) };
                 let have_entered = lines.have_entered(context, (Awaited::All, step), 1, may_sleep)?;
                 if have_entered {
@@ -86,7 +62,7 @@ impl Act {
                 Ok(have_entered)
             }
             Self::Await(awaited) => {
-                let lines = boards.lines(communicator)?;
+                let lines = boards.lines(board)?;
                 lines.have_entered(context, (*awaited, lines.step()), 1, may_sleep)
             }
             Self::Enter { data: None }
@@ -103,30 +79,30 @@ impl Act {
     pub(crate) fn carry_out<F: Fabric>(
         &self,
         state: &mut State<F>,
-        communicator: u32,
+        board: u32,
         op: Option<&dyn Combine>,
     ) -> Result<()> {
         match self {
             Self::Arrive { own, reduced } => {
-                let (Arrival::Last, step) = arrive(state, communicator, own)? else { return Ok(()) };
+                let (Arrival::Last, step) = arrive(state, board, own)? else { return Ok(()) };
                 let prepared = reduced.as_ref().map_or(Ok(()), |own| {
                     with_reduced(state, step, own, op, |state, reduced| {
                         step.replace(&mut state.context, reduced)
                     })
                 });
-                end_step(state, (communicator, step), prepared.is_err())?;
+                end_step(state, (board, step), prepared.is_err())?;
                 prepared
             }
             Self::Meet => {
-                let step = state.schedules.boards.step(communicator)?;
-                if step.compares() { spread(state, (communicator, step)) } else { Ok(()) }
+                let step = state.schedules.boards.step(board)?;
+                if step.compares() { spread(state, (board, step)) } else { Ok(()) }
             }
             Self::Read { len, parts } => {
-                let step = state.schedules.boards.step(communicator)?;
+                let step = state.schedules.boards.step(board)?;
                 read(state, step, *len, parts.iter().cloned())
             }
             Self::ReadReduced { into } => {
-                let step = state.schedules.boards.step(communicator)?;
+                let step = state.schedules.boards.step(board)?;
                 if step.has_failed(&mut state.context)? {
                     // The vectors are still there, and this task finds the same error.
                     return with_reduced(state, step, into, op, |_, reduced| {
@@ -136,15 +112,15 @@ impl Act {
                 }
                 read(state, step, into.packed_len(), std::iter::once((0, 0, into.clone())))
             }
-            Self::Enter { data } => enter(state, communicator, data.as_ref()),
+            Self::Enter { data } => enter(state, board, data.as_ref()),
             Self::Await(awaited) => {
-                let lines = state.schedules.boards.lines(communicator)?;
+                let lines = state.schedules.boards.lines(board)?;
                 if *awaited == Awaited::All {
                     lines.saw_all(lines.step());
                 }
                 Ok(())
             }
-            Self::ReadLines { parts } => read_lines(state, communicator, parts.iter().cloned()),
+            Self::ReadLines { parts } => read_lines(state, board, parts.iter().cloned()),
         }
     }
 }
@@ -153,13 +129,9 @@ impl Act {
 ///
 /// # Errors
 /// Rank 0 has failed.
-pub(crate) fn arrive<F: Fabric>(
-    state: &mut State<F>,
-    communicator: u32,
-    own: &SendData,
-) -> Result<(Arrival, Step)> {
+pub(crate) fn arrive<F: Fabric>(state: &mut State<F>, board: u32, own: &SendData) -> Result<(Arrival, Step)> {
     let State { context, schedules, .. } = state;
-    schedules.boards.arrive(context, communicator, own)
+    schedules.boards.arrive(context, board, own)
 }
 
 /// Ends a step at which all tasks have arrived, and rings the tasks that may sleep.
@@ -168,11 +140,11 @@ pub(crate) fn arrive<F: Fabric>(
 /// Rank 0 has failed.
 pub(crate) fn end_step<F: Fabric>(
     state: &mut State<F>,
-    (communicator, step): (u32, Step),
+    (board, step): (u32, Step),
     has_failed: bool,
 ) -> Result<()> {
     let sleepers = step.end(&mut state.context, has_failed)?;
-    ring(state, communicator, sleepers.into_iter())
+    ring(state, board, sleepers.into_iter())
 }
 
 /// After the end of a step with a comparison: moves this task to another processor if the tasks are distributed unevenly.
@@ -180,9 +152,9 @@ pub(crate) fn end_step<F: Fabric>(
 /// # Errors
 /// Rank 0 has failed.
 #[cold]
-pub(crate) fn spread<F: Fabric>(state: &mut State<F>, (communicator, step): (u32, Step)) -> Result<()> {
+pub(crate) fn spread<F: Fabric>(state: &mut State<F>, (board, step): (u32, Step)) -> Result<()> {
     let is_uneven = step.spread(&mut state.context)?;
-    if let Some(board) = state.schedules.boards.board(communicator) {
+    if let Some(board) = state.schedules.boards.board(board) {
         board.note_comparison(is_uneven);
     }
     Ok(())
@@ -248,15 +220,11 @@ pub(crate) fn combine_vectors(
 ///
 /// # Errors
 /// Rank 0 has failed.
-pub(crate) fn enter<F: Fabric>(
-    state: &mut State<F>,
-    communicator: u32,
-    data: Option<&SendData>,
-) -> Result<()> {
+pub(crate) fn enter<F: Fabric>(state: &mut State<F>, board: u32, data: Option<&SendData>) -> Result<()> {
     let State { context, schedules, .. } = state;
-    let sleepers = schedules.boards.lines(communicator)?.enter(context, data)?;
+    let sleepers = schedules.boards.lines(board)?.enter(context, data)?;
     if sleepers != 0 {
-        return ring(state, communicator, (0..u64::BITS).filter(|rank| sleepers >> rank & 1 != 0));
+        return ring(state, board, (0..u64::BITS).filter(|rank| sleepers >> rank & 1 != 0));
     }
     Ok(())
 }
@@ -267,20 +235,20 @@ pub(crate) fn enter<F: Fabric>(
 /// Data of another length; rank 0 has failed.
 pub(crate) fn read_lines<F: Fabric>(
     state: &mut State<F>,
-    communicator: u32,
+    board: u32,
     parts: impl Iterator<Item = LinesPart>,
 ) -> Result<()> {
     let State { context, schedules, .. } = state;
-    let other = schedules.boards.lines(communicator)?.read(context, parts)?;
+    let other = schedules.boards.lines(board)?.read(context, parts)?;
     other
         .map_or(Ok(()), |(given, expected)| check_len(Status { len: given, ..Status::EMPTY }, Some(expected)))
 }
 
-fn ring<F: Fabric>(state: &mut State<F>, communicator: u32, ranks: impl Iterator<Item = u32>) -> Result<()> {
+fn ring<F: Fabric>(state: &mut State<F>, board: u32, ranks: impl Iterator<Item = u32>) -> Result<()> {
     let State { context, schedules, .. } = state;
     let own = context.endpoint().context;
     for rank in ranks {
-        if let Some(task) = schedules.boards.task_of(communicator, rank) {
+        if let Some(task) = schedules.boards.task_of(board, rank) {
             context.ring(task.seen_from(own))?;
         }
     }

@@ -12,10 +12,10 @@ use crate::error::{Error, Result};
 use crate::handlers::MpiHandlers;
 use crate::protocol::give_up;
 use crate::request_id::RequestId;
-use crate::request_table::{Phase, Schedules};
+use crate::request_table::Phase;
 use crate::state::State;
+use crate::under_way::Schedules;
 
-pub(crate) use at_board::Act;
 pub(crate) use in_line::{receive_in_line, receive_packets, receive_pieces};
 pub(crate) use parts::{abandon, has_arrived, release, start_parts};
 pub(crate) use schedules::{check_len, drive_schedules, start_schedule, start_schedule_as};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use am_core::Context;
 use am_core::fabric::Fabric;
 
-use super::{Act, end as end_operation, is_over, parts};
+use super::{end as end_operation, is_over, parts};
 use crate::board::{Boards, Ticket};
 use crate::buffer::with_slice;
 use crate::error::{Error, Result};
@@ -18,9 +18,10 @@ use crate::message::Mode;
 use crate::op::{Combine, Op};
 use crate::protocol;
 use crate::request_id::RequestId;
-use crate::request_table::{Pending, Running, Schedule, Schedules, Step};
+use crate::request_table::{Act, Schedule, Step};
 use crate::state::State;
 use crate::status::Status;
+use crate::under_way::{Pending, Running, Schedules};
 
 impl Schedules {
     /// Whether a schedule waits at a board with a counter.
@@ -77,7 +78,7 @@ impl Running {
         else {
             return true;
         };
-        act.can_be_carried_out(boards, context, ticket.communicator(), may_sleep).unwrap_or_else(|error| {
+        act.can_be_carried_out(boards, context, ticket.board(), may_sleep).unwrap_or_else(|error| {
             self.failure = Some(error);
             true
         })
@@ -236,7 +237,7 @@ impl<F: Fabric> Driven<'_, F> {
                 Step::Wait | Step::WaitForReceives => Ok(()),
                 Step::AtBoard(act) => running.ticket.map_or(Ok(()), |ticket| {
                     let op = schedule.op.as_ref().map(|op| op as &dyn Combine);
-                    act.carry_out(state, ticket.communicator(), op)
+                    act.carry_out(state, ticket.board(), op)
                 }),
                 Step::Combine { .. } if runs_outside => return Advanced::AtOperator,
                 Step::Send { route, data } => protocol::start_send_data(state, Mode::Standard, route, data)

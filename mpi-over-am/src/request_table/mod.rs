@@ -26,7 +26,7 @@ pub(crate) use parts::{Channel, Exchange, Parts, Receiving, Sending};
 pub(crate) use phase::Phase;
 pub(crate) use recipe::Recipe;
 use record::{Cold, NO_CONTEXT, NO_SCOPE, NO_SLOT, Record, pattern_of, unusual};
-pub(crate) use schedule::{AtOperator, Pending, Running, Schedule, Schedules, Step};
+pub(crate) use schedule::{Act, Awaited, LinesPart, MetPart, Schedule, Step};
 pub(crate) use wakers::Wakers;
 
 /// All operations of an environment.

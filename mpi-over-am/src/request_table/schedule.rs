@@ -1,15 +1,10 @@
 //! Schedules: operations as lists of steps, with the memory that they need.
 
-use std::sync::Arc;
-
-use crate::board::{Boards, Ticket};
 use crate::buffer::{RecvData, Scratch, SendData};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::matching::Pattern;
 use crate::message::Route;
-use crate::op::{Combine, Op};
-use crate::progress::Act;
-use crate::request_id::RequestId;
+use crate::op::Op;
 
 /// One step.
 #[derive(Clone, Debug)]
@@ -32,6 +27,38 @@ pub(crate) enum Step {
     AtBoard(Act),
 }
 
+/// A part of another task's data on a board with a counter: the task's rank, the offset in its data, and the destination.
+pub(crate) type MetPart = (u32, u64, RecvData);
+/// A part of another task's data on a board with lines: the task's rank, the length of its data, the offset in them, and the destination.
+pub(crate) type LinesPart = (u32, u64, u64, RecvData);
+
+/// A step of a schedule at the communicator's board.
+#[derive(Clone, Debug)]
+pub(crate) enum Act {
+    /// Writes this task's data to a board with a counter, and arrives. If the vectors of all tasks are to be reduced, the last task to
+    /// arrive does so; they are as long as `reduced`.
+    Arrive { own: SendData, reduced: Option<RecvData> },
+    /// Waits until all tasks have arrived.
+    Meet,
+    /// Reads data of tasks, each of this length.
+    Read { len: u64, parts: Vec<MetPart> },
+    /// Reads the reduced vector.
+    ReadReduced { into: RecvData },
+    /// Enters the next step of a board with lines, with data or without.
+    Enter { data: Option<SendData> },
+    /// Waits until tasks have entered the present step.
+    Await(Awaited),
+    /// Reads data of tasks.
+    ReadLines { parts: Vec<LinesPart> },
+}
+
+/// The tasks for which a task waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Awaited {
+    All,
+    Rank(u32),
+}
+
 /// An operation that can be started, more than once if its request is persistent.
 #[derive(Debug)]
 pub(crate) struct Schedule {
@@ -40,110 +67,4 @@ pub(crate) struct Schedule {
     /// The memory of intermediate results.
     #[expect(dead_code, reason = "the steps use its elements; it only has to outlive them")]
     pub(crate) scratch: Vec<Scratch>,
-}
-
-/// A schedule under way.
-#[derive(Debug)]
-pub(crate) struct Running {
-    pub(crate) request: RequestId,
-    pub(crate) schedule: Arc<Schedule>,
-    /// If the schedule has steps at a board. The first of its steps begins when all earlier collectives on that board have ended.
-    pub(crate) ticket: Option<Ticket>,
-    pub(crate) next: usize,
-    pub(crate) pending: Vec<Pending>,
-    pub(crate) failure: Option<Error>,
-}
-
-/// A message under way.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Pending {
-    pub(crate) request: RequestId,
-    /// Number of bytes that a receive must get; `None` for a send.
-    pub(crate) expected: Option<u64>,
-}
-
-/// All schedules under way, and other work that every call with progress continues.
-#[derive(Debug, Default)]
-pub(crate) struct Schedules {
-    pub(crate) boards: Boards,
-    pub(crate) running: Vec<Running>,
-    /// Schedules whose next step is a user-defined operator, which runs outside the lock if threads take turns.
-    pub(crate) at_operators: Vec<Running>,
-    /// Requests of schedules whose operator a thread is running outside the lock.
-    outside: Vec<RequestId>,
-    /// Partitioned receives whose round has begun, and which wait for the sender's description.
-    pub(crate) to_meet: Vec<RequestId>,
-}
-
-impl Schedules {
-    /// Whether nothing is under way.
-    #[inline(always)]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.running.is_empty()
-            && self.to_meet.is_empty()
-            && self.at_operators.is_empty()
-            && self.outside.is_empty()
-    }
-
-    /// Adds a partitioned receive in its first round, which continues when the sender's description arrives, whichever call makes progress.
-    pub(crate) fn add_to_meet(&mut self, request: RequestId) {
-        self.to_meet.push(request);
-    }
-
-    /// Drops the partitioned receives that wait for the sender's description: the end of the environment does not wait for them.
-    pub(crate) fn forget_meetings(&mut self) {
-        self.to_meet.clear();
-    }
-
-    /// Whether a thread is running an operator for this request, outside the lock.
-    pub(crate) fn is_outside(&self, request: RequestId) -> bool {
-        self.outside.contains(&request)
-    }
-
-    /// Takes a schedule whose operator has to run. The caller must report the operator's end with [`end_operator`](Self::end_operator).
-    pub(crate) fn begin_operator(&mut self) -> Option<AtOperator> {
-        let running = self.at_operators.pop()?;
-        self.outside.push(running.request);
-        Some(AtOperator(running))
-    }
-
-    /// Takes back a schedule whose operator has ended with this result; `None` if the operator unwound, and will run again.
-    pub(crate) fn end_operator(&mut self, AtOperator(mut running): AtOperator, result: Option<Result<()>>) {
-        self.outside.retain(|&request| request != running.request);
-        match result {
-            None => self.at_operators.push(running),
-            Some(result) => {
-                running.next += 1;
-                running.failure = result.err();
-                self.running.push(running);
-            }
-        }
-    }
-}
-
-/// A schedule whose next step is a user-defined operator.
-#[derive(Debug)]
-pub(crate) struct AtOperator(Running);
-
-impl AtOperator {
-    /// Runs the operator.
-    ///
-    /// # Errors
-    /// The error of the operator.
-    pub(crate) fn run(&self) -> Result<()> {
-        let Running { schedule, next, .. } = &self.0;
-        match (&schedule.op, schedule.steps.get(*next)) {
-            (Some(op), Some(Step::Combine { earlier, later })) => op.combine(earlier, later),
-            _ => Ok(()),
-        }
-    }
-}
-
-impl Drop for Running {
-    /// Peers may still write to the memory of incomplete messages, so the memory is leaked.
-    fn drop(&mut self) {
-        if !self.pending.is_empty() {
-            std::mem::forget(Arc::clone(&self.schedule));
-        }
-    }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::common::{Communicator, Environment, job, numbers};
 use am_core::testing::loopback::{Config, Reach};
-use mpi_over_am::{BoardKind, Error, Selection, Settings, Tested, collective, op};
+use mpi_over_am::{BoardKind, Error, Selection, Settings, collective, op};
 
 /// Number of collectives: more than a communicator carries out by messages before it gets a board.
 const FIRST: usize = 10;
@@ -249,26 +249,36 @@ fn a_collective_starts_behind_an_unfinished_one_and_returns_at_once() {
     });
 }
 
-/// The blocking collective is of the same kind as the started one, so both use the board, whichever it is.
+/// One task starts a collective before a blocking one, and the other tasks start it after the blocking one. They do so before, in and after
+/// the blocking call in which the communicator gets its boards.
 #[test]
-fn a_blocking_collective_completes_those_that_were_started_before_it() {
-    with_each_board(4, |_, world| {
-        for _ in 0..20 {
-            let (own, out) = ([world.rank()], [world.rank(); 4]);
-            let (mut first, mut second) = ([0; 4], [0; 4]);
-            let scope = world.scope(|s| {
-                let started = [
-                    collective::allgather(&own, &mut first).start(s)?,
-                    collective::alltoall(&out, &mut second).start(s)?,
-                ];
-                world.allgather(&own, &mut [0; 4])?;
-                for request in started {
-                    assert!(matches!(s.test(request)?, Tested::Done(_)), "it is complete");
+fn started_collectives_never_match_blocking_ones() {
+    with_each_board(3, |environment, world| {
+        let rank = world.rank();
+        for blocking_before in 0..FIRST {
+            let communicator = world.dup().expect("all tasks are there");
+            let block = || communicator.allgather(&[9_u32], &mut [0; 3]).expect("all tasks are there");
+            let start = |blocks_meanwhile: bool| {
+                let mut all = vec![0; 3];
+                all[rank as usize] = rank + 1;
+                let started = collective::allgather_in_place(all).start_owned(&communicator);
+                if blocks_meanwhile {
+                    block();
                 }
-                Ok(())
-            });
-            scope.expect("all tasks are there");
-            assert_eq!((first, second), ([0, 1, 2, 3], [0, 1, 2, 3]));
+                let (all, _) = started.expect("it starts").wait().expect("all tasks are there");
+                assert_eq!(all, [1, 2, 3]);
+            };
+            (0..blocking_before).for_each(|_| block());
+            for first in 0..3 {
+                if rank != first {
+                    block();
+                }
+                start(rank == first);
+            }
+            (0..FIRST).for_each(|_| block());
+            let before = packets(environment);
+            start(true);
+            assert_eq!(packets(environment), before);
         }
     });
 }
