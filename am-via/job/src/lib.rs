@@ -49,6 +49,7 @@ use am_via_shm::layout_job::{
 use am_via_shm::{Doorbell, Mapping, Shared, SleepBarrier};
 
 use invitation::{Invitation, has_inode, is_job_file, open_inherited_or_launchers};
+use life::Lock;
 
 pub mod settings;
 mod variables;
@@ -111,6 +112,8 @@ pub struct Job {
     heap_bytes_mapped: OnceLock<u64>,
     /// Records the task's activity, if the launcher asked for it.
     recorder: OnceLock<Arc<Recorder>>,
+    /// Whether this process is the task's process. A process that is refused must not end the task for the others.
+    has_joined: bool,
 }
 
 /// Marks a context of this task as open in this process.
@@ -237,9 +240,9 @@ impl Job {
             launcher: None,
             heap_bytes_mapped: OnceLock::new(),
             recorder: OnceLock::new(),
+            has_joined: false,
         };
-        job.take_place()?;
-        Ok(job)
+        job.take_place()
     }
 
     /// Attaches to the job of an invitation, whose tasks on this host descend from process `ancestor`, as far as is known.
@@ -272,8 +275,9 @@ impl Job {
             launcher,
             heap_bytes_mapped: OnceLock::new(),
             recorder: OnceLock::new(),
+            has_joined: false,
         };
-        job.take_place()?;
+        let job = job.take_place()?;
         log_as_asked(&format!("task {task}"));
         job.open_record();
         job.keep_files_from_programs(invitation);
@@ -328,10 +332,11 @@ impl Job {
     }
 
     /// Makes this process the task's process, unless another process is or was the task's process.
-    fn take_place(&self) -> Result<(), JobError> {
+    fn take_place(mut self) -> Result<Self, JobError> {
         let entry = self.own_entry();
-        let life = life::begin(self.file.as_fd(), self.header.job_id.load(Ordering::Relaxed), self.task);
-        if let Ok(false) = life {
+        let id = self.header.job_id.load(Ordering::Relaxed);
+        let life = life::begin(self.file.as_fd(), id, self.task);
+        if let Ok(Lock::OfAnother) = life {
             return Err(JobError::TaskTaken { task: self.task, pid: entry.pid.load(Ordering::Acquire) });
         }
         // In another PID namespace this process's number would name another process, or none.
@@ -339,9 +344,14 @@ impl Job {
         let pid = if is_visible { self.own_pid } else { PID_UNKNOWN };
         // AcqRel: "pid published", pairs with the loads in `Job::pid`, `JobOwner::pid` and `JobOwner::has_joined`.
         let taken = entry.pid.compare_exchange(0, pid, Ordering::AcqRel, Ordering::Acquire);
+        let is_own = |pid| pid == self.own_pid || pid == PID_UNKNOWN && matches!(life, Ok(Lock::HeldBefore));
         if let Err(pid) = taken
-            && pid != self.own_pid
+            && !is_own(pid)
         {
+            if matches!(life, Ok(Lock::Taken)) {
+                // As long as this process had the lock, the task would not count as ended.
+                life::give_back(id, self.task);
+            }
             return Err(JobError::TaskTaken { task: self.task, pid });
         }
         match life {
@@ -352,10 +362,11 @@ impl Job {
         entry.set_cpus(&sched::allowed_cpus());
         // Release: "state set", pairs with the load in `state_of`.
         entry.state.store(STATE_RUNNING, Ordering::Release);
+        self.has_joined = true;
         if is_visible {
             self.wait_until_watched();
         }
-        Ok(())
+        Ok(self)
     }
 
     /// If this process is behind a wrapper, waits until the launcher watches it. If the process ended before that, the cause of its end
@@ -670,7 +681,7 @@ impl Job {
 impl Drop for Job {
     fn drop(&mut self) {
         // A task that drops its job during a panic has failed.
-        if !std::thread::panicking() {
+        if self.has_joined && !std::thread::panicking() {
             self.mark_finalized();
         }
     }

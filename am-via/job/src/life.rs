@@ -29,16 +29,26 @@ struct Held {
     _mapping: Arc<Mapping>,
 }
 
-/// Takes the lock of `task` for this process, until the process ends; `false` if another process has the lock.
+/// Which process has the lock of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lock {
+    /// This process has taken it now.
+    Taken,
+    /// This process had taken it before.
+    HeldBefore,
+    OfAnother,
+}
+
+/// Takes the lock of `task` for this process, until the process ends, unless another process has the lock.
 ///
 /// # Errors
 /// The file cannot be opened again (`/proc` may not be read), mapped, or locked (the system has no locks of open file descriptions).
-pub(super) fn begin(file: BorrowedFd<'_>, job: u64, task: u32) -> io::Result<bool> {
+pub(super) fn begin(file: BorrowedFd<'_>, job: u64, task: u32) -> io::Result<Lock> {
     let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
     // A copy made by fork has its parent's list but none of its locks.
     let own = (job, task, std::process::id());
     if held.iter().any(|held| (held.job, held.task, held.pid) == own) {
-        return Ok(true);
+        return Ok(Lock::HeldBefore);
     }
     // All tasks share the open file description of the inherited file, so the file is opened again.
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
@@ -46,10 +56,16 @@ pub(super) fn begin(file: BorrowedFd<'_>, job: u64, task: u32) -> io::Result<boo
     let page = usize::try_from(PAGE_BYTES).expect("a page fits into the address space");
     let mapping = Mapping::new(again.as_fd(), 0, page)?;
     if !lock::try_lock(again.as_fd(), task)? {
-        return Ok(false);
+        return Ok(Lock::OfAnother);
     }
     held.push(Held { job, task, pid: own.2, _mapping: mapping });
-    Ok(true)
+    Ok(Lock::Taken)
+}
+
+/// Releases a lock of this process, which is not the task's process.
+pub(super) fn give_back(job: u64, task: u32) {
+    let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+    held.retain(|held| (held.job, held.task) != (job, task));
 }
 
 /// Whether the process that locked `task` has ended. Must be called only after the lock was taken once.

@@ -192,6 +192,28 @@ fn a_task_is_one_process() {
 }
 
 #[test]
+fn a_process_that_is_refused_changes_nothing_of_the_task() {
+    let owner = owner(1);
+    owner.entries[0].pid.store(1, Ordering::Relaxed);
+    owner.entries[0].state.store(STATE_RUNNING, Ordering::Relaxed);
+    assert!(matches!(attach_to(&owner, 0), Err(JobError::TaskTaken { task: 0, pid: 1 })));
+    assert_eq!(owner.state(0), TaskState::Running);
+    let path = format!("/proc/self/fd/{}", owner.inherited_files()[0]);
+    let file = File::options().read(true).write(true).open(path).unwrap();
+    assert!(life::has_ended(file.as_fd(), 0), "the refused process keeps the task's lock");
+}
+
+#[test]
+fn a_task_that_its_launcher_cannot_see_attaches_again() {
+    let owner = owner(1);
+    // The number of a namespace that this process is not in.
+    owner.header.pid_namespace.store(1, Ordering::Relaxed);
+    for _ in 0..2 {
+        assert_eq!(attach_to(&owner, 0).unwrap().state(0), TaskState::Running);
+    }
+}
+
+#[test]
 fn a_file_that_is_not_the_recorded_one_is_not_taken() {
     let owner = owner(1);
     let job = attach_to(&owner, 0).unwrap();

@@ -14,10 +14,11 @@ pub(super) fn task(role: &str) {
     match role {
         "reach everything" => reach_everything(),
         "start another" => {
-            let _job = Job::attach().unwrap();
+            let job = Job::attach().unwrap();
             let output =
                 Command::new(own_binary()).args(role_args()).env(ROLE, "be the other").output().unwrap();
             print!("{}", stdout(&output));
+            assert_eq!(job.state(job.task()), TaskState::Running);
         }
         "start a helper" => {
             let inherited = || {
