@@ -6,6 +6,8 @@ use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -105,19 +107,27 @@ enum Event {
 struct Agent {
     name: String,
     child: Child,
-    input: Option<ChildStdin>,
+    /// Messages for the thread that writes to the agent: an agent that does not read holds up only this thread.
+    input: Option<Sender<Down>>,
+    /// Whether the agent's reader writes output of its tasks. It hears nothing from the agent meanwhile.
+    is_writing: Arc<AtomicBool>,
     ended: bool,
     heard_at: Instant,
 }
 
 impl Agent {
-    fn say(&mut self, word: &Down) {
+    fn say(&mut self, word: Down) {
         // An agent that can't be reached is gone, which its reader notices.
-        if let Some(input) = &mut self.input
-            && uplink::say(input, word).is_err()
+        if let Some(input) = &self.input
+            && input.send(word).is_err()
         {
             self.input = None;
         }
+    }
+
+    fn is_writing(&self) -> bool {
+        // Relaxed: the flag publishes nothing.
+        self.is_writing.load(Ordering::Relaxed)
     }
 }
 
@@ -224,21 +234,48 @@ impl Hosts {
         };
         let mut child = command.spawn().map_err(failed)?;
         let (input, output) = (child.stdin.take(), child.stdout.take());
-        let mut agent =
-            Agent { name: host.name.clone(), child, input, ended: false, heard_at: Instant::now() };
-        agent.say(&Down::Start(Box::new(part)));
+        let (say, said) = mpsc::channel();
+        thread::spawn(move || input.map(|input| write_words(input, &said)));
+        let is_writing = Arc::new(AtomicBool::new(false));
+        let mut agent = Agent {
+            name: host.name.clone(),
+            child,
+            input: Some(say),
+            is_writing: Arc::clone(&is_writing),
+            ended: false,
+            heard_at: Instant::now(),
+        };
+        agent.say(Down::Start(Box::new(part)));
         let tell = tell.clone();
         thread::spawn(move || {
-            let why = output
-                .map_or_else(|| "its agent has no output".to_owned(), |output| listen(output, index, &tell));
+            let why = output.map_or_else(
+                || "its agent has no output".to_owned(),
+                |output| listen(output, index, &tell, &is_writing),
+            );
             let _ = tell.send(Event::Gone(index, why));
         });
         Ok(agent)
     }
 }
 
+/// Writes messages to an agent until there are no more, or the agent can't be reached.
+fn write_words(mut input: ChildStdin, words: &Receiver<Down>) {
+    while let Ok(word) = words.recv() {
+        if uplink::say(&mut input, &word).is_err() {
+            return;
+        }
+    }
+}
+
 /// Forwards an agent's messages, and writes the output of its tasks. Returns why the agent's output ended.
-fn listen(mut output: ChildStdout, index: usize, tell: &Sender<Event>) -> String {
+fn listen(mut output: ChildStdout, index: usize, tell: &Sender<Event>, is_writing: &AtomicBool) -> String {
+    // `to` is not locked yet: the wait for another agent's reader counts too.
+    let write = |to: &mut dyn Write, bytes: &[u8]| {
+        is_writing.store(true, Ordering::Relaxed);
+        let written = to.write_all(bytes).and_then(|()| to.flush());
+        is_writing.store(false, Ordering::Relaxed);
+        written
+    };
     loop {
         let written = match uplink::read::<Up>(&mut output) {
             Ok(None) => return "its agent has ended".to_owned(),
@@ -249,19 +286,14 @@ fn listen(mut output: ChildStdout, index: usize, tell: &Sender<Event>) -> String
                 let _ = output.by_ref().take(4096).read_to_string(&mut rest);
                 return format!("its agent cannot be understood: {error} {}", rest.trim());
             }
-            Ok(Some(Frame::Output(bytes))) => write(&mut io::stdout().lock(), &bytes),
-            Ok(Some(Frame::Errors(bytes))) => write(&mut io::stderr().lock(), &bytes),
+            Ok(Some(Frame::Output(bytes))) => write(&mut io::stdout(), &bytes),
+            Ok(Some(Frame::Errors(bytes))) => write(&mut io::stderr(), &bytes),
             Ok(Some(Frame::Word(word))) => tell.send(Event::Said(index, word)).map_err(io::Error::other),
         };
         if let Err(error) = written {
             return format!("the output cannot be written: {error}");
         }
     }
-}
-
-fn write(to: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
-    to.write_all(bytes)?;
-    to.flush()
 }
 
 /// The exit code of the job, and the line about its end.
@@ -343,9 +375,16 @@ impl Hub {
             }
             if self.ends.kill_at.is_some_and(|kill| now >= kill) {
                 self.ends.kill_at = None;
-                for agent in self.agents.iter_mut().filter(|agent| !agent.ended) {
-                    // The agent's reader notices the end. `kill` fails only if the agent has already ended, so its result is ignored.
-                    let _ = agent.child.kill();
+                for at in 0..self.agents.len() {
+                    let agent = &mut self.agents[at];
+                    if !agent.ended {
+                        // The agent's reader notices the end. `kill` fails only if the agent has already ended, so its result is ignored.
+                        let _ = agent.child.kill();
+                        if agent.is_writing() {
+                            // The reader may never notice.
+                            self.lose(at, "the output of its tasks is not read");
+                        }
+                    }
                 }
             }
         }
@@ -360,7 +399,7 @@ impl Hub {
     }
 
     fn say_all(&mut self, word: &Down) {
-        self.agents.iter_mut().filter(|agent| !agent.ended).for_each(|agent| agent.say(word));
+        self.agents.iter_mut().filter(|agent| !agent.ended).for_each(|agent| agent.say(word.clone()));
     }
 
     fn hear(&mut self, from: usize, word: Up) {
@@ -368,7 +407,7 @@ impl Hub {
         match word {
             Up::AskClock => {
                 let nanoseconds = u64::try_from(clock::monotonic().as_nanos()).unwrap_or(u64::MAX);
-                self.agents[from].say(&Down::Clock { nanoseconds });
+                self.agents[from].say(Down::Clock { nanoseconds });
             }
             Up::Recorded { task, recorded } => {
                 if let Some(known) = self.recorded.get_mut(task as usize) {
@@ -385,7 +424,7 @@ impl Hub {
                     News::Address { .. } => {}
                 }
                 let others = (0..).zip(&mut self.agents).filter(|&(index, _)| index != from);
-                others.for_each(|(_, agent)| agent.say(&Down::News(news.clone())));
+                others.for_each(|(_, agent)| agent.say(Down::News(news.clone())));
             }
             Up::Ended { exit_code, line, ended_by_caller } => {
                 self.note_end(from);
@@ -458,6 +497,9 @@ impl Hub {
     }
 
     fn lose_the_silent(&mut self, now: Instant) {
+        // The messages of an agent whose reader writes output, which a person may read slowly, are still unread.
+        let writing = self.agents.iter_mut().filter(|agent| agent.is_writing());
+        writing.for_each(|agent| agent.heard_at = now);
         let is_silent =
             |agent: &Agent| !agent.ended && now.duration_since(agent.heard_at) >= self.silence_max;
         let silent: Vec<usize> = (0..self.agents.len()).filter(|&at| is_silent(&self.agents[at])).collect();
@@ -497,7 +539,7 @@ fn code_of(cause: Cause) -> u8 {
 
 #[cfg(test)]
 mod tests {
-    use super::is_for_all_hosts;
+    use super::*;
 
     #[test]
     fn settings_of_every_name_reach_all_hosts() {
@@ -509,5 +551,52 @@ mod tests {
         for name in ["HOME", "SSH_AUTH_SOCK", "MPIR_X", "XPATH"] {
             assert!(!is_for_all_hosts(name), "{name}");
         }
+    }
+
+    fn host() -> Host {
+        Host { name: "a".to_owned(), slots: Some(1) }
+    }
+
+    /// A job of one task, whose agent does not read its input. The agent has `${IFS}` for spaces, which would separate its words.
+    fn job(args: Vec<OsString>) -> Hosts {
+        Hosts {
+            hosts: vec![host()],
+            launch_agent: "sh -c exec${IFS}sleep${IFS}1000".to_owned(),
+            tasks: 1,
+            program: OsString::from("true"),
+            args,
+            env: Vec::new(),
+            wdir: None,
+            output: OutputFormat::default(),
+            output_dir: None,
+            bind_core: false,
+            says_bindings: false,
+            verbose: false,
+            timeout: None,
+            hang_reports: HangReports::default(),
+            record: Record::Nothing,
+            guard: std::os::unix::process::parent_id(),
+        }
+    }
+
+    fn start(job: &Hosts) -> (Agent, Receiver<Event>) {
+        let (tell, told) = mpsc::channel();
+        let part = job.part("/bin/true".as_ref(), &[0], 0, "a").unwrap();
+        (job.start_agent(&host(), part, 0, &tell).unwrap(), told)
+    }
+
+    #[test]
+    fn an_agent_that_does_not_read_does_not_hold_up_its_launcher() {
+        let (done, end) = mpsc::channel();
+        thread::spawn(move || {
+            // More than a pipe holds.
+            let (mut agent, _told) = start(&job(vec!["x".repeat(1 << 20).into()]));
+            agent.say(Down::Alive);
+            let _ = agent.child.kill();
+            let _ = agent.child.wait();
+            done.send(()).unwrap();
+        });
+        end.recv_timeout(Duration::from_secs(60))
+            .expect("the launcher waits for an agent that does not read");
     }
 }

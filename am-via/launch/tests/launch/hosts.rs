@@ -176,6 +176,21 @@ fn an_agent_or_a_launcher_that_falls_silent_is_given_up() {
     );
 }
 
+/// `amrun --hosts a,b program | less`, with a person who reads slowly.
+#[test]
+fn a_pause_of_the_reader_of_the_output_ends_no_job() {
+    let _watchdog = Watchdog::new("a_pause_of_the_reader_of_the_output_ends_no_job");
+    let (dir, mark) = (TempDir::new(), unique());
+    let agent = agent(&dir);
+    // More than all the pipes up to the reader hold.
+    let args = ["-n", "2", "--hosts", "a,b", "--launch-agent", &agent, "sh", "-c", "yes | head -c 1000000"];
+    let child = amrun(&mark, &args).env("AM_HOST_SILENCE_SECONDS_MAX", "3").spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(3500));
+    let output = wait(child);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(output.stdout.len(), 2_000_000);
+}
+
 /// A server that is ended at the end of its test.
 struct Server(std::process::Child);
 
