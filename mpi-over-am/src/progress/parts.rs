@@ -5,7 +5,7 @@ use am_core::fabric::Fabric;
 
 use super::{end, is_over};
 use crate::buffer::KeptVec;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::handlers::MpiHandlers;
 use crate::matching::Pattern;
 use crate::protocol;
@@ -21,7 +21,16 @@ impl Receiving {
             self.meeting = None;
             self.channel = self.hear(context, meeting);
         }
-        let Some(channel) = self.channel.filter(|_| !self.is_posted) else { return };
+        if self.is_posted || self.meeting.is_some() || self.failure.is_some() {
+            return;
+        }
+        let channel = match self.fitting_channel(context) {
+            Ok(channel) => channel,
+            Err(error) => {
+                self.failure = Some(error);
+                return;
+            }
+        };
         self.is_posted = true;
         for partition in 0..channel.partitions {
             let tag = channel.tag(partition);
@@ -34,37 +43,35 @@ impl Receiving {
         }
     }
 
-    /// Takes the sender's description of its partitions. `None` if the receive has failed.
+    /// Takes the sender's description of its partitions. `None` if there is none; an error of the receive fails this round.
     fn hear<F: Fabric>(
         &mut self,
         context: &mut Context<F, MpiHandlers>,
         meeting: RequestId,
     ) -> Option<Channel> {
-        let (status, word) = match context.handlers_mut().requests.take_kept(meeting) {
-            Ok((status, word)) => (status.map(|_| ()), word),
-            Err(error) => (Err(error), None),
+        let taken = context.handlers_mut().requests.take_kept(meeting);
+        let (status, word) = taken.unwrap_or_else(|error| (Err(error), None));
+        self.failure = status.err();
+        word.and_then(KeptVec::into_vec::<u8>).and_then(|word| Channel::parse(&word))
+    }
+
+    /// The sender's description, which every round needs.
+    ///
+    /// # Errors
+    /// The sender has sent none, or has another number of bytes.
+    fn fitting_channel<F: Fabric>(&self, context: &Context<F, MpiHandlers>) -> Result<Channel> {
+        let source_rank = self.status.source();
+        let Some(channel) = self.channel else {
+            let task = context.handlers().peers.task_of(self.pattern.context_id(), source_rank);
+            let peer = task.map_or(source_rank, |task| task.0);
+            return Err(Error::Protocol { peer, what: "a partitioned send without a description" });
         };
-        let channel = word.and_then(KeptVec::into_vec::<u8>).and_then(|word| Channel::parse(&word));
-        let peer = self.status.source();
-        let fits = channel.filter(|channel| {
-            channel.partitions.checked_mul(channel.partition_len) == Some(self.data.packed_len())
-        });
-        self.failure = match (status, channel, fits) {
-            (Err(error), _, _) => Some(error),
-            (Ok(()), None, _) => {
-                let task = context.handlers().peers.task_of(self.pattern.context_id(), peer);
-                let peer = task.map_or(peer, |task| task.0);
-                Some(Error::Protocol { peer, what: "a partitioned send without a description" })
-            }
-            (Ok(()), Some(channel), None) => Some(Error::Truncated {
-                source_rank: peer,
-                tag: self.status.tag(),
-                sent: channel.partitions.saturating_mul(channel.partition_len),
-                capacity: self.data.packed_len(),
-            }),
-            (Ok(()), Some(_), Some(_)) => None,
-        };
-        fits
+        let capacity = self.data.packed_len();
+        if channel.partitions.checked_mul(channel.partition_len) == Some(capacity) {
+            return Ok(channel);
+        }
+        let sent = channel.partitions.saturating_mul(channel.partition_len);
+        Err(Error::Truncated { source_rank, tag: self.status.tag(), sent, capacity })
     }
 
     fn has_arrived(&self, partition: u64) -> bool {
@@ -212,12 +219,14 @@ pub(super) fn drive<F: Fabric>(context: &mut Context<F, MpiHandlers>, request: R
     }
 }
 
-/// Ends an operation that consists of several messages: unmatched messages are withdrawn.
+/// Ends an operation that consists of several messages: unmatched messages are withdrawn, except the receive of a sender's description,
+/// which must not reach a later receive.
 pub(crate) fn abandon<F: Fabric>(state: &mut State<F>, request: RequestId) {
     let under_way: Vec<RequestId> = match state.handlers().requests.take_parts(request).map(|parts| *parts) {
         Some(Parts::Send(sending)) => sending.under_way,
         Some(Parts::Receive(receiving)) => {
-            receiving.under_way.into_iter().flatten().chain(receiving.meeting).collect()
+            receiving.meeting.into_iter().for_each(|meeting| state.handlers().requests.detach(meeting));
+            receiving.under_way.into_iter().flatten().collect()
         }
         Some(Parts::Exchange(exchange)) => exchange.under_way,
         Some(Parts::Flush { .. }) | None => Vec::new(),
