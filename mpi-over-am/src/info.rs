@@ -50,11 +50,20 @@ impl Info {
             let what = "the string for a key must have 1 to 1023 bytes; the value is the string's length";
             return Err(Error::refused(ErrorClass::InfoValue, "Info::set", what, length(value)));
         }
+        self.put(key, value);
+        Ok(())
+    }
+
+    /// Sets the value of each key of `other`. Other keys keep their values.
+    pub(crate) fn update(&mut self, other: &Self) {
+        other.iter().for_each(|(key, value)| self.put(key, value));
+    }
+
+    fn put(&mut self, key: &str, value: &str) {
         match self.entries.iter_mut().find(|(known, _)| known == key) {
             Some((_, old)) => value.clone_into(old),
             None => self.entries.push((key.to_owned(), value.to_owned())),
         }
-        Ok(())
     }
 
     /// Removes a key (`MPI_Info_delete`).

@@ -95,9 +95,9 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.common.properties.info.get()
     }
 
-    /// Stores hints, which have no effect so far (`MPI_Comm_set_info`).
+    /// Stores hints, which have no effect so far (`MPI_Comm_set_info`). Other hints keep their values.
     pub fn set_info(&self, info: &Info) {
-        self.common.properties.info.set(info.clone());
+        self.common.properties.info.with(|hints| hints.update(info));
     }
 
     /// The communicator's virtual topology, if it has one (`MPI_Topo_test` and the inquiries).
@@ -203,9 +203,11 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.common.properties.delete_attribute(keyval)
     }
 
-    /// Deletes all attributes, most recently set first; returns the first error of a callback, after which the other attributes are still
-    /// deleted.
-    pub(crate) fn delete_attributes(&self) -> Result<()> {
+    /// Deletes all attributes, most recently set first.
+    ///
+    /// # Errors
+    /// The first error of a callback; the other attributes are still deleted.
+    pub fn delete_attributes(&self) -> Result<()> {
         self.common.properties.delete_attributes()
     }
 

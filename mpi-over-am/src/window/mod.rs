@@ -486,9 +486,9 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.properties.info.get()
     }
 
-    /// Stores hints, which have no effect so far (`MPI_Win_set_info`).
+    /// Stores hints, which have no effect so far (`MPI_Win_set_info`). Other hints keep their values.
     pub fn set_info(&self, info: &Info) {
-        self.properties.info.set(info.clone());
+        self.properties.info.with(|hints| hints.update(info));
     }
 
     /// The window's number in the layer above, which callbacks get; 0 until set.
