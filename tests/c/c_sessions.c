@@ -42,7 +42,8 @@ int main(int argc, char **argv) {
     is(0, 0);
     MPI_Session first = begun(), second;
     used(first, "first"), is(0, 0);
-    MPI_Init(&argc, &argv), is(1, 0);
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &number), is(1, 0);
+    CHECK(MPI_Query_thread(&level) == MPI_SUCCESS && level == number);
     second = begun(), used(second, "second"), used(first, "first again"), ended(second);
 #ifdef LATE
     ended(first);

@@ -27,6 +27,12 @@ int main(void) {
         pthread_create(&threads[at], NULL, one, &made[at]);
     for (int at = 0; at < THREADS; at++)
         pthread_join(threads[at], NULL), all += made[at];
+    /* The thread that calls MPI_Init is the main thread, although another one may have started MPI. */
+    int is_main = 0;
+    MPI_Init(NULL, NULL);
+    MPI_Is_thread_main(&is_main);
+    all += !is_main;
+    MPI_Finalize();
     printf(all == THREADS ? "all good\n" : "%d sessions only\n", all);
     return all != THREADS;
 }

@@ -28,19 +28,23 @@ use crate::text::give_string;
 use crate::types::MPI_Comm;
 use crate::variables::start_mpi;
 
+/// Starts MPI; returns the thread level. The program ends if that fails.
 fn start(function: &str, required: c_int) -> c_int {
     let _starting = crate::sessions::starting();
     if !state::is_finalized() && crate::sessions::adopt() {
-        return MPI_SUCCESS;
+        state::set_main_thread();
+        // The level of sessions.
+        return MPI_THREAD_MULTIPLE;
     }
-    let (started, _) = state::stage();
+    let (started, ended) = state::stage();
     if started {
-        eprintln!("{function} was called, but MPI has already been started");
+        let what = if ended || state::is_finalized() { "has ended" } else { "has already been started" };
+        eprintln!("{function} was called, but MPI {what}");
         std::process::exit(MPI_ERR_OTHER);
     }
     let level = required.clamp(MPI_THREAD_SINGLE, MPI_THREAD_MULTIPLE);
     match start_mpi(level) {
-        Ok(()) => MPI_SUCCESS,
+        Ok(()) => level,
         Err(error) => {
             eprintln!("{function}: {error}");
             std::process::exit(MPI_ERR_OTHER)
@@ -49,7 +53,8 @@ fn start(function: &str, required: c_int) -> c_int {
 }
 
 pub(crate) unsafe fn mpi_init(_argc: *mut c_int, _argv: *mut *mut *mut c_char) -> c_int {
-    start("MPI_Init", MPI_THREAD_SINGLE)
+    start("MPI_Init", MPI_THREAD_SINGLE);
+    MPI_SUCCESS
 }
 
 pub(crate) unsafe fn mpi_init_thread(
@@ -60,8 +65,8 @@ pub(crate) unsafe fn mpi_init_thread(
 ) -> c_int {
     let levels = [MPI_THREAD_SINGLE, MPI_THREAD_FUNNELED, MPI_THREAD_SERIALIZED, MPI_THREAD_MULTIPLE];
     let level = levels.into_iter().find(|&level| level >= required).unwrap_or(MPI_THREAD_MULTIPLE);
-    unsafe { *provided = level };
-    start("MPI_Init_thread", level)
+    unsafe { *provided = start("MPI_Init_thread", level) };
+    MPI_SUCCESS
 }
 
 pub(crate) unsafe fn mpi_query_thread(provided: *mut c_int) -> c_int {
@@ -96,6 +101,8 @@ pub(crate) unsafe fn mpi_finalize() -> c_int {
         if crate::sessions::alone() {
             return raise_outside("MPI_Finalize", state::is_finalized());
         }
+        // Functions of the program run here, before anything of MPI has ended (MPI 5.0 section 11.2.4), and may end the last session.
+        let deleted = mpi.alone.communicator.delete_attributes();
         let goes_on = !mpi.sessions.is_empty();
         let outcome = if goes_on {
             mpi.environment.borrow().as_ref().map_or(Ok(()), crate::engine::Environment::leave_world)
@@ -104,7 +111,7 @@ pub(crate) unsafe fn mpi_finalize() -> c_int {
             environment.as_ref().map(crate::performance::keep);
             environment.map_or(Ok(()), crate::engine::Environment::finalize)
         };
-        (outcome, goes_on)
+        (outcome.and(deleted), goes_on)
     };
     state::set_finalized();
     if goes_on {

@@ -409,10 +409,15 @@ pub(crate) fn is_main_thread() -> bool {
     PROCESS.main_thread.load(Ordering::Relaxed) == this_thread()
 }
 
+/// Makes the calling thread the main thread.
+pub(crate) fn set_main_thread() {
+    PROCESS.main_thread.store(this_thread(), Ordering::Relaxed);
+}
+
 /// Starts MPI in this process: from now on calls are allowed, and the calling thread is the main thread. Unless `MPI_Finalize` was called
 /// before, a preloaded `malloc` uses job memory. The caller must hold the guard of [`starting`](crate::sessions::starting).
 pub(crate) fn begin(mpi: Mpi) {
-    PROCESS.main_thread.store(this_thread(), Ordering::Relaxed);
+    set_main_thread();
     set_end(end_job);
     // SAFETY: no thread uses MPI before it is started.
     unsafe { *PROCESS.mpi.get() = Some(mpi) };
