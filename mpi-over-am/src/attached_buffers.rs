@@ -115,6 +115,19 @@ impl AttachedBuffers {
         }
     }
 
+    /// Forgets the session and the buffer of a communicator that no longer exists. Returns the requests of the messages that are left in
+    /// the buffer.
+    pub(crate) fn end(&mut self, context_id: u32) -> Vec<RequestId> {
+        self.sessions.remove(&context_id);
+        let attached = self.by_owner.remove(&BufferOwner::Communicator(context_id));
+        attached.map_or_else(Vec::new, |attached| {
+            let left = attached.in_use.iter().map(|segment| segment.request).collect();
+            // The memory is dropped, or leaked if messages are left.
+            drop(attached.into_memory());
+            left
+        })
+    }
+
     /// The owners of buffers.
     pub(crate) fn owners(&self) -> Vec<BufferOwner> {
         self.by_owner.keys().copied().collect()

@@ -123,6 +123,9 @@ impl<F: Fabric, L: LockPolicy> Drop for Common<F, L> {
         {
             state.context_ids.end(self.context_id);
             state.handlers().peers.end(self.context_id);
+            let handlers = state.handlers();
+            let under_way = handlers.attached.end(self.context_id);
+            under_way.into_iter().for_each(|request| handlers.requests.detach(request));
             state.started.remove(&(self.context_id + Space::Collective as u32));
             let State { context, schedules, .. } = &mut *state;
             schedules.boards.remove(context, self.board);

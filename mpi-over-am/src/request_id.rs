@@ -103,6 +103,8 @@ impl RequestId {
 pub struct RequestFacts {
     /// Whether the request is persistent: a wait does not free it, and it can be started again.
     pub is_persistent: bool,
+    /// Whether the request is persistent, and not active.
+    pub is_inactive: bool,
     /// Whether the program carries the operation out (`MPI_Grequest_start`).
     pub is_generalized: bool,
     /// A context id of the operation's communicator; `None` if the operation has no communicator.

@@ -91,6 +91,20 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         detach(&mut self.state()?, owner)
     }
 
+    /// Waits until all messages of this communicator are complete, also those whose requests have been freed, and those in its own buffer,
+    /// which is then detached (`MPI_Comm_disconnect`).
+    ///
+    /// # Errors
+    /// The first error of the messages in the buffer; an error while making progress.
+    pub fn wait_for_messages(&self) -> Result<()> {
+        let context_id = self.context_id_of(Space::PointToPoint);
+        let mut state = self.state()?;
+        for request in state.handlers().requests.unfinished_of(context_id) {
+            state.wait_over(request)?;
+        }
+        detach(&mut state, BufferOwner::Communicator(context_id.0)).map(drop)
+    }
+
     /// This communicator as the owner of a buffer, for [`Environment::attach_buffer_for`](crate::Environment::attach_buffer_for) and
     /// similar calls.
     ///

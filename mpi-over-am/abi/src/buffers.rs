@@ -104,6 +104,13 @@ fn of_session(session: MPI_Session) -> BufferOwner {
     BufferOwner::Session(session.0 as u64)
 }
 
+/// Waits for the messages in a session's buffer, and detaches it: the session ends.
+pub(crate) fn end_session(mpi: &Mpi, session: MPI_Session) -> Outcome<()> {
+    let owner = of_session(session);
+    mpi.lent.borrow_mut().remove(&owner);
+    with_environment(mpi, |environment| environment.detach_buffer_for(owner).map(drop))
+}
+
 pub(crate) unsafe fn mpi_session_attach_buffer_c(
     session: MPI_Session,
     buffer: *mut c_void,

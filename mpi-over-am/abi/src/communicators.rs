@@ -176,8 +176,12 @@ pub(crate) unsafe fn mpi_comm_split_type(
     })
 }
 
-/// Frees a communicator; pending operations on it continue.
-fn free(function: &str, at: *mut MPI_Comm) -> c_int {
+/// Frees a communicator; pending operations on it continue, unless `wait` waits for them.
+fn free(
+    function: &str,
+    at: *mut MPI_Comm,
+    wait: impl FnOnce(&Communicator) -> mpi_over_am::Result<()>,
+) -> c_int {
     let at = match not_null(at) {
         Ok(at) => at,
         Err(failure) => return on_process(function, |_| Err(failure)),
@@ -188,16 +192,17 @@ fn free(function: &str, at: *mut MPI_Comm) -> c_int {
         object.communicator.clone().close()?;
         mpi.communicators.remove(comm.0);
         unsafe { *at = MPI_COMM_NULL };
-        Ok(())
+        mpi.lent.borrow_mut().remove(&object.communicator.buffer_owner()?);
+        Ok(wait(&object.communicator)?)
     })
 }
 
 pub(crate) unsafe fn mpi_comm_free(comm: *mut MPI_Comm) -> c_int {
-    free("MPI_Comm_free", comm)
+    free("MPI_Comm_free", comm, |_| Ok(()))
 }
 
 pub(crate) unsafe fn mpi_comm_disconnect(comm: *mut MPI_Comm) -> c_int {
-    free("MPI_Comm_disconnect", comm)
+    free("MPI_Comm_disconnect", comm, Communicator::wait_for_messages)
 }
 
 pub(crate) unsafe fn mpi_comm_group(comm: MPI_Comm, group: *mut MPI_Group) -> c_int {

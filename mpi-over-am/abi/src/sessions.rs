@@ -181,7 +181,7 @@ pub(crate) unsafe fn mpi_session_finalize(session: *mut MPI_Session) -> c_int {
     on_session("MPI_Session_finalize", handle, |mpi, _| {
         mpi.sessions.remove(handle.0);
         unsafe { *at = MPI_SESSION_NULL };
-        Ok(())
+        crate::buffers::end_session(mpi, handle)
     })
 }
 

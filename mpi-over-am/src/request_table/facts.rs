@@ -9,6 +9,7 @@ use super::record::{NO_CONTEXT, Record, pattern_of, unusual};
 use super::{Requests, unknown};
 use crate::buffer::{KeptVec, Scatter};
 use crate::error::{Error, Result};
+use crate::matching::ContextId;
 use crate::request_id::{RequestFacts, RequestId};
 use crate::status::Status;
 
@@ -22,6 +23,7 @@ impl Requests {
         let record = self.get(id).ok_or_else(|| unknown(id))?;
         Ok(RequestFacts {
             is_persistent: self.recipe(id).is_some(),
+            is_inactive: record.phase == Phase::Inactive,
             is_generalized: record.unusual & unusual::GENERALIZED != 0,
             context_id: (record.context() != NO_CONTEXT).then_some(record.context()),
         })
@@ -196,6 +198,11 @@ impl Requests {
     /// The operations that are not complete.
     pub(crate) fn unfinished(&self) -> Vec<RequestId> {
         self.ids(|record| !record.is_over())
+    }
+
+    /// The operations with this context id that are not complete.
+    pub(crate) fn unfinished_of(&self, context_id: ContextId) -> Vec<RequestId> {
+        self.ids(|record| !record.is_over() && record.context() == context_id.0)
     }
 
     fn ids(&self, wanted: impl Fn(&Record) -> bool) -> Vec<RequestId> {
