@@ -47,6 +47,8 @@ pub(crate) enum Owner {
 pub(crate) struct Found {
     pub(crate) id: RequestId,
     is_persistent: bool,
+    /// Whether the request is persistent, and was not active when it was looked up.
+    is_inactive: bool,
     pub(crate) is_generalized: bool,
     owner: Owner,
 }
@@ -61,6 +63,7 @@ pub(crate) fn find(mpi: &Mpi, handle: MPI_Request) -> Outcome<Found> {
     Ok(Found {
         id,
         is_persistent: facts.is_persistent,
+        is_inactive: facts.is_inactive,
         is_generalized: facts.is_generalized,
         owner: Owner::Context(facts.context_id),
     })
@@ -89,13 +92,17 @@ unsafe fn ended(
             return crate::generalized::ended(mpi, handle, status);
         }
         if !object.is_persistent {
-            *request = MPI_REQUEST_NULL;
-            if result.is_err() {
-                // If the wait itself has failed, the operation continues without a handle.
-                let _ = mpi.world.communicator.free(object.id);
+            // If the wait itself has failed, the operation is still under way: the program can wait for it again.
+            let is_under_way = result.is_err() && mpi.world.communicator.request_facts(object.id).is_ok();
+            if !is_under_way {
+                *request = MPI_REQUEST_NULL;
             }
         }
         match result {
+            Ok(_) if object.is_inactive => {
+                store_empty(status);
+                Ok(())
+            }
             Ok(found) => {
                 store(status, &found);
                 Ok(())
