@@ -53,6 +53,12 @@ impl Call<'_> {
         }
     }
 
+    /// Whether this task takes no part: the root is another task of its group of an inter-communicator. Its buffers are not significant
+    /// (MPI 5.0 section 6.2.3).
+    fn is_idle(&self, root: c_int) -> bool {
+        root == MPI_PROC_NULL && self.object.communicator.is_inter()
+    }
+
     /// Whether this task is the root, which sends or receives the data of all tasks.
     fn is_root(&self, root: c_int) -> bool {
         if self.object.communicator.is_inter() {
@@ -398,7 +404,10 @@ collectives! {
     mpi_bcast_c mpi_ibcast_c mpi_bcast_init_c
     (buffer: *mut c_void, count: i64, datatype: MPI_Datatype, root: c_int)
     short { call.short_broadcast(buffer, count, datatype, root) }
-    |call| Collective::Broadcast { data: call.recv(buffer, count, datatype)?, root: call.root(root)? };
+    |call| {
+        let count = if call.is_idle(root) { 0 } else { count };
+        Collective::Broadcast { data: call.recv(buffer, count, datatype)?, root: call.root(root)? }
+    };
 
     "Gather" "Igather"
     mpi_gather_c mpi_igather_c mpi_gather_init_c
@@ -409,7 +418,7 @@ collectives! {
         let is_root = call.is_root(root);
         Collective::Gather {
             is_equal: true,
-            send: if root == MPI_ROOT { None } else { call.send(sendbuf, sendcount, sendtype)? },
+            send: if root == MPI_ROOT || call.is_idle(root) { None } else { call.send(sendbuf, sendcount, sendtype)? },
             recv: if is_root { Some(call.equal_recv(recvbuf, recvcount, recvtype, call.ranks())?) } else { None },
             root: call.root(root)?,
         }
@@ -423,7 +432,7 @@ collectives! {
         let is_root = call.is_root(root);
         Collective::Gather {
             is_equal: false,
-            send: if root == MPI_ROOT { None } else { call.send(sendbuf, sendcount, sendtype)? },
+            send: if root == MPI_ROOT || call.is_idle(root) { None } else { call.send(sendbuf, sendcount, sendtype)? },
             recv: if is_root {
                 Some(call.listed_recv(recvbuf, (recvcounts, displs), recvtype, call.ranks())?)
             } else {
@@ -443,7 +452,7 @@ collectives! {
         Collective::Scatter {
             is_equal: true,
             send: if is_root { Some(call.equal_send(sendbuf, sendcount, sendtype, call.ranks())?) } else { None },
-            recv: if recvbuf.addr() == MPI_IN_PLACE || root == MPI_ROOT {
+            recv: if recvbuf.addr() == MPI_IN_PLACE || root == MPI_ROOT || call.is_idle(root) {
                 None
             } else {
                 Some(call.recv(recvbuf, recvcount, recvtype)?)
@@ -465,7 +474,7 @@ collectives! {
             } else {
                 None
             },
-            recv: if recvbuf.addr() == MPI_IN_PLACE || root == MPI_ROOT {
+            recv: if recvbuf.addr() == MPI_IN_PLACE || root == MPI_ROOT || call.is_idle(root) {
                 None
             } else {
                 Some(call.recv(recvbuf, recvcount, recvtype)?)
@@ -540,7 +549,7 @@ collectives! {
     |call| {
         let is_root = call.is_root(root);
         Collective::Reduce {
-            send: if root == MPI_ROOT { None } else { call.send(sendbuf, count, datatype)? },
+            send: if root == MPI_ROOT || call.is_idle(root) { None } else { call.send(sendbuf, count, datatype)? },
             recv: if is_root { Some(call.recv(recvbuf, count, datatype)?) } else { None },
             op: op_of(call.mpi, op)?,
             root: call.root(root)?,
