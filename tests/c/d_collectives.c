@@ -221,6 +221,21 @@ static void in_place(int n) {
     from_all(0);
 }
 
+/* Both buffers are given by the absolute addresses in their types. */
+static void by_addresses(int n) {
+    MPI_Datatype type, from, to;
+    MPI_Aint from_at, to_at;
+    MPI_Type_contiguous(n, MPI_INT, &type);
+    MPI_Get_address(out, &from_at), MPI_Get_address(in, &to_at);
+    MPI_Type_create_hindexed_block(1, 1, &from_at, type, &from), MPI_Type_create_hindexed_block(1, 1, &to_at, type, &to);
+    MPI_Type_commit(&from), MPI_Type_commit(&to);
+    evenly(n);
+    for (int i = 0; i < n; i++)
+        out[i] = item(rank, 0, i);
+    EACH_WAY(of_all, n, Allgather, allgather, MPI_BOTTOM, 1, from, MPI_BOTTOM, 1, to, comm);
+    MPI_Type_free(&from), MPI_Type_free(&to), MPI_Type_free(&type);
+}
+
 static void nothing_to_look_at(int n) {
     (void)n;
 }
@@ -306,6 +321,7 @@ int main(int argc, char **argv) {
         to_all(lengths[i]);
         reductions(lengths[i]);
         in_place(lengths[i]);
+        by_addresses(lengths[i]);
         neighbourhoods(lengths[i] / 2);
     }
     free(out);

@@ -290,12 +290,13 @@ pub(super) fn allgather(
         }
     };
     let block = |position| blocks.part(&all, position..position + 1);
+    let is_there = is_result && own.is_none();
     let own = own.cloned().unwrap_or_else(|| into.of(rank).as_send());
     let mut stages = Stages::new(plan, hosts);
     if stages.leads() {
         let near = hosts.of(hosts.own());
         let first = block(near.start);
-        if first.at().cast_const() != own.at() {
+        if !is_there {
             stages.plan().copy(&own, &first)?;
         }
         let parts = Parts::Listed(near.map(block).collect());
