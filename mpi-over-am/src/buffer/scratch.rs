@@ -25,16 +25,20 @@ impl Scratch {
         datatype: &Datatype,
     ) -> Result<(Self, RecvData)> {
         let (from, to) = datatype.span(count)?;
-        let bytes = usize::try_from(to - from).map_err(|_| Error::TooLarge { call: "a reduction" })?;
-        let before = isize::try_from(-from).map_err(|_| Error::TooLarge { call: "a reduction" })?;
+        const UNIT: i64 = size_of::<u128>() as i64;
+        // The elements, and not their first bytes with data, are aligned like those of the program.
+        let start = from.div_euclid(UNIT) * UNIT;
+        let too_large = |_| Error::TooLarge { call: "a reduction" };
+        let bytes = usize::try_from(to - start).map_err(too_large)?;
+        let before = isize::try_from(-start).map_err(too_large)?;
         let units = bytes.div_ceil(size_of::<u128>());
         let mut scratch = reused.unwrap_or_default();
         if scratch.memory.len() < units {
             scratch.memory = vec![0; units];
         }
         let at = scratch.memory.as_mut_ptr().cast::<u8>().wrapping_offset(before);
-        // SAFETY: the bytes `from` to `to` around `at` are those of the vector, which are on the heap, so that moving the vector does not
-        // move them; the owner keeps them until the operations have ended, and accesses them only as these elements.
+        // SAFETY: the bytes `from` to `to` around `at` are bytes of the vector, whose first byte is `start`, at most `from`, after `at`. The
+        // vector's bytes are on the heap, so that moving the vector does not move them; the owner keeps them until the operations have ended, and accesses them only as these elements.
         let elements = unsafe { RecvData::new(at, count, datatype) };
         Ok((scratch, elements))
     }
