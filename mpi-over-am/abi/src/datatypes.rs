@@ -105,16 +105,15 @@ fn order_of(order: c_int) -> Outcome<Order> {
 
 /// The distribution of a dimension, from the standard's constants.
 fn distribution_of(constant: c_int, argument: c_int) -> Outcome<Distribution> {
-    let len = if argument == MPI_DISTRIBUTE_DFLT_DARG { None } else { Some(argument) };
-    let len = match len {
-        None => None,
+    let argument = if argument == MPI_DISTRIBUTE_DFLT_DARG { None } else { Some(argument) };
+    let len = match argument {
         Some(len) if constant != MPI_DISTRIBUTE_NONE && len <= 0 => {
             return Err(refused(format!("the argument of a distribution is {len}, below one")));
         }
-        Some(len) => Some(u64::from(len.unsigned_abs())),
+        other => other.map(|len| u64::from(len.unsigned_abs())),
     };
     match constant {
-        MPI_DISTRIBUTE_NONE => Ok(Distribution::None),
+        MPI_DISTRIBUTE_NONE => Ok(Distribution::None(argument.map(i64::from))),
         MPI_DISTRIBUTE_BLOCK => Ok(Distribution::Block(len)),
         MPI_DISTRIBUTE_CYCLIC => Ok(Distribution::Cyclic(len)),
         other => Err(refused(format!("{other} is not a distribution (MPI_DISTRIBUTE_BLOCK and the like)"))),

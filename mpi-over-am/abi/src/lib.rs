@@ -131,7 +131,7 @@ mod constants {
         assert!(NAME_BYTES_MAX + 1 == MPI_MAX_OBJECT_NAME);
         assert!(Order::C.constant() == MPI_ORDER_C as i64);
         assert!(Order::Fortran.constant() == MPI_ORDER_FORTRAN as i64);
-        assert!(Distribution::None.constant() == MPI_DISTRIBUTE_NONE as i64);
+        assert!(Distribution::None(None).constant() == MPI_DISTRIBUTE_NONE as i64);
         assert!(Distribution::Block(None).constant() == MPI_DISTRIBUTE_BLOCK as i64);
         assert!(Distribution::Cyclic(None).constant() == MPI_DISTRIBUTE_CYCLIC as i64);
         assert!(Distribution::DEFAULT_ARGUMENT == MPI_DISTRIBUTE_DFLT_DARG as i64);

@@ -37,8 +37,8 @@ pub enum Distribution {
     Block(Option<u64>),
     /// Blocks of this length (`None`: of one element), assigned to the tasks in turn (`MPI_DISTRIBUTE_CYCLIC`).
     Cyclic(Option<u64>),
-    /// Not distributed (`MPI_DISTRIBUTE_NONE`).
-    None,
+    /// Not distributed (`MPI_DISTRIBUTE_NONE`). An argument of the C interface has no effect, but belongs to the type's contents.
+    None(Option<i64>),
 }
 
 impl Distribution {
@@ -49,7 +49,7 @@ impl Distribution {
     #[must_use]
     pub const fn constant(self) -> i64 {
         match self {
-            Self::None => 16,
+            Self::None(_) => 16,
             Self::Block(_) => 17,
             Self::Cyclic(_) => 18,
         }
@@ -59,7 +59,8 @@ impl Distribution {
     const fn argument(self) -> i64 {
         match self {
             Self::Block(Some(len)) | Self::Cyclic(Some(len)) => len.cast_signed(),
-            _ => Self::DEFAULT_ARGUMENT,
+            Self::None(Some(argument)) => argument,
+            Self::Block(None) | Self::Cyclic(None) | Self::None(None) => Self::DEFAULT_ARGUMENT,
         }
     }
 }
@@ -200,12 +201,12 @@ fn share(
 ) -> Result<Taken> {
     let refused = |what, value| Err(Error::Array { dimension, what, values: [value, tasks, whole] });
     match distribution {
-        Distribution::None if tasks != 1 => refused(
+        Distribution::None(_) if tasks != 1 => refused(
             "it is not distributed, but more than one task shares it; the last two values are the number of tasks, and the \
              array's length",
             tasks,
         ),
-        Distribution::None => Ok(Taken { whole, start: 0, count: 1, len: whole, stride: 0, rest: 0 }),
+        Distribution::None(_) => Ok(Taken { whole, start: 0, count: 1, len: whole, stride: 0, rest: 0 }),
         Distribution::Block(len) => {
             let len = len.unwrap_or_else(|| whole.div_ceil(tasks));
             if len.checked_mul(tasks).is_none_or(|all| all < whole) || len == 0 && whole > 0 {

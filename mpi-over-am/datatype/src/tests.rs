@@ -238,7 +238,7 @@ fn a_distributed_array_is_dealt_out_whole_and_once() {
         for _ in 0..dimensions {
             let (len, tasks) = (1 + random.below(9) as u64, 1 + random.below(3) as u64);
             let (distribution, tasks) = match random.below(5) {
-                0 => (Distribution::None, 1),
+                0 => (Distribution::None(None), 1),
                 1 => (Distribution::Block(None), tasks),
                 2 => (Distribution::Block(Some(len.div_ceil(tasks) + 1)), tasks),
                 3 => (Distribution::Cyclic(None), tasks),
@@ -259,7 +259,7 @@ fn a_distributed_array_is_dealt_out_whole_and_once() {
                 let (coordinate, tasks) = (left % grid[dimension], grid[dimension]);
                 left /= grid[dimension];
                 let owner = |index: u64| match distributions[dimension] {
-                    Distribution::None => 0,
+                    Distribution::None(_) => 0,
                     Distribution::Block(len) => index / len.unwrap_or(lengths[dimension].div_ceil(tasks)),
                     Distribution::Cyclic(len) => index / len.unwrap_or(1) % tasks,
                 };
@@ -307,7 +307,7 @@ fn what_is_too_large_or_makes_no_sense_is_refused() {
         grid(0, Distribution::Block(None), 3),
         grid(0, Distribution::Block(Some(4)), 2),
         grid(0, Distribution::Cyclic(Some(0)), 2),
-        grid(0, Distribution::None, 2),
+        grid(0, Distribution::None(None), 2),
     ];
     for refused in senseless {
         let error = refused.unwrap_err();
