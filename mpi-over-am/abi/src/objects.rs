@@ -45,6 +45,8 @@ pub(crate) struct WindowObject {
     pub(crate) unit: c_int,
     pub(crate) flavor: c_int,
     pub(crate) model: c_int,
+    /// The addresses of attached pieces of 0 bytes, which the library has nothing to do with.
+    pub(crate) empty_pieces: RefCell<Vec<usize>>,
 }
 
 /// A session and the state of its C handle.

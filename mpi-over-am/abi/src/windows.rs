@@ -8,7 +8,7 @@
     reason = "the functions store results and read arrays at the program's pointers; blocks that do more have a note"
 )]
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ffi::{c_char, c_int, c_void};
 use std::rc::Rc;
 
@@ -105,6 +105,7 @@ pub(crate) fn keep(mpi: &Mpi, window: Window, base: usize, at: *mut MPI_Win) -> 
         handle: Cell::new(MPI_WIN_NULL),
         flavor,
         model: MPI_WIN_UNIFIED,
+        empty_pieces: RefCell::default(),
     });
     let handle = mpi.windows.insert(Rc::clone(&object));
     let handle = handle
@@ -182,9 +183,11 @@ pub(crate) unsafe fn mpi_win_create_dynamic(info: MPI_Info, comm: MPI_Comm, win:
 
 pub(crate) unsafe fn mpi_win_attach(win: MPI_Win, base: *mut c_void, size: i64) -> c_int {
     on_window("MPI_Win_attach", win, |_, object| {
-        let size = size_of(size)?;
-        if size > 0 {
-            object.window.attach(unsafe { WindowMemory::from_raw(base.cast(), size) })?;
+        match size_of(size)? {
+            0 => object.empty_pieces.borrow_mut().push(base.addr()),
+            size => {
+                object.window.attach(unsafe { WindowMemory::from_raw(base.cast(), size) })?;
+            }
         }
         Ok(())
     })
@@ -192,7 +195,11 @@ pub(crate) unsafe fn mpi_win_attach(win: MPI_Win, base: *mut c_void, size: i64) 
 
 pub(crate) unsafe fn mpi_win_detach(win: MPI_Win, base: *const c_void) -> c_int {
     on_window("MPI_Win_detach", win, |_, object| {
-        object.window.detach(base.expose_provenance() as u64)?;
+        let empty = object.empty_pieces.borrow().iter().position(|&at| at == base.addr());
+        match empty {
+            Some(place) => drop(object.empty_pieces.borrow_mut().swap_remove(place)),
+            None => drop(object.window.detach(base.expose_provenance() as u64)?),
+        }
         Ok(())
     })
 }
