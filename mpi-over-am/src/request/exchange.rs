@@ -30,7 +30,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.check_exchange((dest, send_tag), (source, recv_tag))?;
         let receive = self.irecv_data(data, source, recv_tag)?;
         let send = self.isend_data(Mode::Standard, out, dest, send_tag);
-        let mut state = self.state()?;
+        // `state_to_end` instead of `state`: the error of another call must not leave the halves under way without a request.
+        let mut state = self.state_to_end().ok_or(Error::Nested)?;
         let send = send.inspect_err(|_| {
             end(&mut state, receive);
             // The caller gets the error of the send.
@@ -57,9 +58,13 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         data.as_send().pack(0, &mut out);
         let bytes = SendData::from_bytes(bytes_to_keep(self, &out));
         let send = self.isend_data(Mode::Standard, &bytes, dest, send_tag)?;
-        self.state()?.handlers().requests.keep(send, KeptVec::new(out));
+        // `state_to_end` as in `isendrecv_data`; the send needs its memory, so there is no way out here.
+        match self.state_to_end() {
+            Some(mut state) => state.handlers().requests.keep(send, KeptVec::new(out)),
+            None => std::mem::forget(out),
+        }
         let receive = self.irecv_data(data, source, recv_tag);
-        let mut state = self.state()?;
+        let mut state = self.state_to_end().ok_or(Error::Nested)?;
         // The message was sent and belongs to the receiver, even if this task's receive fails.
         let receive = receive.inspect_err(|_| state.handlers().requests.detach(send))?;
         Ok(join(&mut state, vec![receive, send]))

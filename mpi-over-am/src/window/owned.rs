@@ -77,16 +77,14 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.start_with(before, |_| Ok(()))
     }
 
-    /// Starts a transfer of at most one piece; its request keeps the memory.
+    /// Starts a transfer. The request of its last piece keeps the memory; the other pieces have then been transferred.
     fn start_with<T: Send + 'static>(
         &self,
         memory: Vec<T>,
         start: impl FnOnce(&mut Vec<Started>) -> Result<()>,
     ) -> Result<OwnedRequest<T, F, L>> {
-        let mut started = Vec::new();
-        start(&mut started)?;
-        let id = match started.pop() {
-            Some(Started { request, .. }) => request,
+        let id = match self.start_one(start)? {
+            Some(request) => request,
             None => self.request_that_is_over()?,
         };
         self.communicator.keep(id, memory)

@@ -335,14 +335,21 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     fn transfer(&self, start: impl FnOnce(&mut Vec<Started>) -> Result<()>) -> Result<()> {
         let mut under_way = UnderWay { communicator: &self.communicator, started: Vec::new() };
         start(&mut under_way.started)?;
-        while let Some(&next) = under_way.started.last() {
-            // `state_to_end` instead of `state`: the error of an earlier call must not replace the result of this call.
-            let mut state = self.communicator.state_to_end().ok_or(Error::Nested)?;
-            state.wait_over(next.request)?;
-            under_way.started.pop();
-            end_started(&mut state, next)?;
-        }
-        Ok(())
+        under_way.wait_for_all_but(0)
+    }
+
+    /// Starts puts or gets; returns the request of one that is still under way, if any. The call waits for the others.
+    ///
+    /// # Errors
+    /// Those of `start`, and of the transfers that the call waits for. Nothing uses their memory any more.
+    pub(super) fn start_one(
+        &self,
+        start: impl FnOnce(&mut Vec<Started>) -> Result<()>,
+    ) -> Result<Option<RequestId>> {
+        let mut under_way = UnderWay { communicator: &self.communicator, started: Vec::new() };
+        start(&mut under_way.started)?;
+        under_way.wait_for_all_but(1)?;
+        Ok(under_way.started.pop().map(|started| started.request))
     }
 
     /// Makes all checks except whether the elements lie inside the window. Returns whether there is anything to do.
@@ -484,6 +491,22 @@ pub(crate) struct Started {
 struct UnderWay<'a, F: Fabric, L: LockPolicy> {
     communicator: &'a Communicator<F, L>,
     started: Vec<Started>,
+}
+
+impl<F: Fabric, L: LockPolicy> UnderWay<'_, F, L> {
+    /// Waits for the last transfers, until only the first `left` ones may be under way.
+    fn wait_for_all_but(&mut self, left: usize) -> Result<()> {
+        while self.started.len() > left
+            && let Some(&next) = self.started.last()
+        {
+            // `state_to_end` instead of `state`: the error of an earlier call must not replace the result of this call.
+            let mut state = self.communicator.state_to_end().ok_or(Error::Nested)?;
+            state.wait_over(next.request)?;
+            self.started.pop();
+            end_started(&mut state, next)?;
+        }
+        Ok(())
+    }
 }
 
 impl<F: Fabric, L: LockPolicy> Drop for UnderWay<'_, F, L> {
