@@ -3,7 +3,7 @@
 program f_point
   use mpi
   implicit none
-  integer :: rank, tasks, next, before, ierr, count, place, found, many, i
+  integer :: rank, tasks, next, before, ierr, count, place, found, many, i, code
   integer :: requests(4), indices(4), statuses(MPI_STATUS_SIZE, 4), status(MPI_STATUS_SIZE), values(4), incoming(4)
   double precision :: sent(10), received(10), begun
   character(len=20) :: text
@@ -71,6 +71,19 @@ program f_point
   call MPI_Request_free(requests(2), ierr)
   call MPI_Recv(incoming, 4, MPI_INTEGER, MPI_PROC_NULL, 0, MPI_COMM_WORLD, status, ierr)
   call need(status(MPI_SOURCE) == MPI_PROC_NULL, 12)
+
+  ! A wait that fails changes no index, or returns that of the operation that has failed.
+  call MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN, ierr)
+  call MPI_Irecv(incoming, 1, MPI_INTEGER, 0, 30, MPI_COMM_SELF, requests(1), ierr)
+  call MPI_Send(values, 2, MPI_INTEGER, 0, 30, MPI_COMM_SELF, ierr)
+  call MPI_Waitany(1, requests, place, MPI_STATUS_IGNORE, ierr)
+  call MPI_Error_class(ierr, i, code)
+  call need(i == MPI_ERR_TRUNCATE .and. place == 1, 14)
+  requests(1) = 12345
+  indices = 5
+  many = 4
+  call MPI_Waitsome(1, requests, many, indices, MPI_STATUSES_IGNORE, ierr)
+  call need(ierr /= MPI_SUCCESS .and. all(indices == 5), 15)
 
   call need(MPI_Wtime() >= begun .and. MPI_Wtick() > 0, 13)
   call MPI_Barrier(MPI_COMM_WORLD, ierr)

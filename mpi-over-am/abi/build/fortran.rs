@@ -179,10 +179,14 @@ fn argument(routine: &mut Routine, prototype: &Prototype, parameter: &Parameter)
             (kind.clone(), call, format!("integer :: {{name}}{shape}"))
         }
         ("*mut c_int", "index") if !is_array => {
-            writeln!(after, "if code == 0 {{ convert::count_from_one({name}, 1); }}")?;
-            (kind.clone(), name.clone(), "integer :: {name}".to_owned())
+            // Also set if the operation that has completed has failed.
+            writeln!(before, "let mut c_{name} = convert::NOT_SET;")?;
+            writeln!(after, "convert::store_index({name}, c_{name});")?;
+            (kind.clone(), format!("&raw mut c_{name}"), "integer :: {name}".to_owned())
         }
         ("*mut c_int", "array_of_indices") => {
+            // A call that fails early leaves both arguments as they are.
+            writeln!(before, "*outcount = 0;")?;
             writeln!(after, "convert::count_from_one({name}, *outcount);")?;
             (kind.clone(), name.clone(), "integer :: {name}(*)".to_owned())
         }
@@ -312,7 +316,8 @@ fn count_of(function: &str, array: &str) -> Fallible<&'static str> {
         ("MPI_Type_get_contents", _) => "*max_datatypes",
         (name, "sendtypes") if name.to_lowercase().contains("neighbor") => "convert::neighbors(*comm).1",
         (name, "recvtypes") if name.to_lowercase().contains("neighbor") => "convert::neighbors(*comm).0",
-        (_, "sendtypes" | "recvtypes") => "convert::peers(*comm)",
+        (_, "sendtypes") => "convert::senders(sendbuf, *comm)",
+        (_, "recvtypes") => "convert::peers(*comm)",
         _ => return Err(format!("{function}: the length of {array} is unknown").into()),
     })
 }

@@ -8,12 +8,13 @@
     reason = "the functions store results and read arrays at the program's pointers; blocks that do more have a note"
 )]
 
-use std::ffi::{CStr, c_int};
+use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use smallvec::SmallVec;
 
-use crate::constants::{MPI_CART, MPI_DIST_GRAPH, MPI_GRAPH, MPI_SUCCESS};
+use super::sentinels;
+use crate::constants::{MPI_CART, MPI_DIST_GRAPH, MPI_GRAPH, MPI_IN_PLACE, MPI_SUCCESS};
 use crate::exports::{
     PMPI_Cartdim_get, PMPI_Comm_rank, PMPI_Comm_remote_size, PMPI_Comm_size, PMPI_Comm_test_inter,
     PMPI_Dist_graph_neighbors_count, PMPI_Graph_neighbors_count, PMPI_Topo_test,
@@ -83,6 +84,19 @@ pub(crate) unsafe fn count_from_one(at: *mut c_int, count: c_int) {
     }
 }
 
+/// The value of a C index that a call has not set.
+pub(crate) const NOT_SET: c_int = c_int::MIN;
+
+/// Stores an index that a C call has set, counted from 1.
+pub(crate) unsafe fn store_index(at: *mut c_int, index: c_int) {
+    if index != NOT_SET {
+        unsafe {
+            *at = index;
+            count_from_one(at, 1);
+        }
+    }
+}
+
 /// Number of tasks with which a collective operation on the communicator exchanges data; 0 for an invalid communicator, which the call
 /// itself reports.
 pub(crate) unsafe fn peers(comm: c_int) -> c_int {
@@ -94,6 +108,11 @@ pub(crate) unsafe fn peers(comm: c_int) -> c_int {
         let function = if is_inter == 0 { PMPI_Comm_size } else { PMPI_Comm_remote_size };
         if function(comm, &raw mut size) == MPI_SUCCESS { size } else { 0 }
     }
+}
+
+/// Length of a collective's array of send types; 0 if the array is ignored, since the data are sent in place.
+pub(crate) unsafe fn senders(sendbuf: *const c_void, comm: c_int) -> c_int {
+    unsafe { if sentinels::buffer(sendbuf).addr() == MPI_IN_PLACE { 0 } else { peers(comm) } }
 }
 
 /// Numbers of neighbours that send to the calling task, and that receive from it, in the communicator's topology.
