@@ -132,7 +132,7 @@ pub(crate) unsafe fn mpi_op_create_c(function: Callback, commute: c_int, op: *mu
             });
         });
     };
-    create("MPI_Op_create", Op::user(Arc::new(run), commute != 0), op)
+    create("MPI_Op_create_c", Op::user(Arc::new(run), commute != 0), op)
 }
 
 pub(crate) unsafe fn mpi_op_free(op: *mut MPI_Op) -> c_int {
