@@ -64,6 +64,7 @@ programs! {
     c_classes
     c_communicators
     c_errhandlers
+    c_faults
     c_hello
     c_levels
     c_objects
