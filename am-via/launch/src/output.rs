@@ -6,7 +6,8 @@
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::{ChildStderr, ChildStdout};
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -22,6 +23,10 @@ use am_via_os::poll;
 /// use up the launcher's memory.
 const LINE_BYTES_MAX: usize = 16 << 20;
 const CHUNK_BYTES: usize = 64 << 10;
+/// The most that a pipe holds for a process without privileges (`fs.pipe-max-size`, its default), in bytes.
+const PIPE_BYTES_MAX: usize = 1 << 20;
+/// How often [`Forwarder::finish`] looks whether the thread waits for a task's output or for the reader of this process's output.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// How the tasks' output is forwarded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,6 +106,7 @@ impl Write for Closed {
 pub(super) struct Forwarder {
     stop: PipeWriter,
     finished: Receiver<()>,
+    is_writing: Arc<AtomicBool>,
     last_lines: Arc<Mutex<Vec<String>>>,
 }
 
@@ -117,11 +123,13 @@ impl Forwarder {
         let (stopped, stop) = io::pipe().map_err(LaunchError::system("making a pipe"))?;
         let (done, finished) = mpsc::channel();
         let last_lines = Arc::new(Mutex::new(vec![String::new(); num_tasks as usize]));
+        let is_writing = Arc::new(AtomicBool::new(false));
         let work = Work {
             streams: sources.into_iter().map(|(task, source)| Stream::new(task, source, format)).collect(),
             stdout: Sink::new(sinks.stdout),
             stderr: Sink::new(sinks.stderr),
             merged: format.merged,
+            is_writing: Arc::clone(&is_writing),
             last_lines: Arc::clone(&last_lines),
             end,
         };
@@ -129,19 +137,36 @@ impl Forwarder {
             .name("am-output".to_owned())
             .spawn(move || work.run(&stopped, &done))
             .map_err(LaunchError::system("starting a thread"))?;
-        Ok(Self { stop, finished, last_lines })
+        Ok(Self { stop, finished, is_writing, last_lines })
     }
 
-    /// Waits until all output is forwarded. After `patience`, forwards only what has been written by then, because a process outside the
-    /// job may hold an output open. Returns the last informative line of each task's standard error.
-    pub(super) fn finish(mut self, patience: Duration) -> Vec<String> {
-        if self.finished.recv_timeout(patience).is_err() {
+    /// Waits until all output is forwarded, however long the reader of this process's output takes. If only a process outside the job
+    /// holds an output open, that process has `patience` to write more; then what has been written by then is forwarded. If `must_end`
+    /// returns true, the wait lasts at most twice `patience`, and the rest of the output may be lost. Returns the last informative line of
+    /// each task's standard error.
+    pub(super) fn finish(mut self, patience: Duration, mut must_end: impl FnMut() -> bool) -> Vec<String> {
+        if !self.wait(patience, &mut must_end) {
             // If this fails, the thread has ended already.
             let _ = self.stop.write_all(b"x");
-            // If the reader of this process's output does not read, the thread may block for ever; then it is abandoned.
-            let _ = self.finished.recv_timeout(patience);
+            while !self.wait(patience, &mut must_end) && !must_end() {}
         }
         self.last_lines.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Waits until the thread has ended; the result is false if it has waited for output for `patience`, or has had that time since
+    /// `must_end` returned true.
+    fn wait(&self, patience: Duration, must_end: &mut impl FnMut() -> bool) -> bool {
+        let mut waited = Duration::ZERO;
+        while waited < patience {
+            match self.finished.recv_timeout(LOOK_EVERY) {
+                Err(RecvTimeoutError::Timeout) => {}
+                Ok(()) | Err(RecvTimeoutError::Disconnected) => return true,
+            }
+            if must_end() || !self.is_writing.load(Ordering::Relaxed) {
+                waited += LOOK_EVERY;
+            }
+        }
+        false
     }
 }
 
@@ -150,6 +175,8 @@ struct Work {
     stdout: Sink,
     stderr: Sink,
     merged: bool,
+    /// Whether the thread is in a write, perhaps because the reader of this process's output does not read. No other data depend on it.
+    is_writing: Arc<AtomicBool>,
     last_lines: Arc<Mutex<Vec<String>>>,
     end: Arc<EndRequest>,
 }
@@ -157,7 +184,9 @@ struct Work {
 impl Work {
     fn run(mut self, stopped: &PipeReader, done: &Sender<()>) {
         let mut patient = true;
-        while !self.streams.is_empty() {
+        // Once the thread is to stop, each output is read this often: what was written before, and a little more.
+        let mut rounds_left = PIPE_BYTES_MAX / CHUNK_BYTES + 1;
+        while !self.streams.is_empty() && rounds_left > 0 {
             let mut files: Vec<BorrowedFd<'_>> = self.streams.iter().map(Stream::file).collect();
             files.push(stopped.as_fd());
             let timeout = (!patient).then_some(Duration::ZERO);
@@ -167,6 +196,9 @@ impl Work {
                 break;
             }
             patient &= !stop;
+            if !patient {
+                rounds_left -= 1;
+            }
             let ready = ready.to_vec();
             self.forward(&ready);
         }
@@ -224,18 +256,20 @@ impl Work {
         if is_error {
             self.keep_last_line(stream, bytes);
         }
+        self.is_writing.store(true, Ordering::Relaxed);
+        let from = (stream.task, is_error);
         if is_error && !self.merged {
             // If standard error is closed, that can't be reported anywhere.
-            let _ = self.stderr.write(bytes);
-        } else if let Err(error) = self.stdout.write(bytes) {
+            let _ = self.stderr.write(from, bytes);
+        } else if let Err(error) = self.stdout.write(from, bytes) {
             self.end.ask(EndedBy::OutputClosed(error.raw_os_error().unwrap_or(libc::EIO)));
         }
+        self.is_writing.store(false, Ordering::Relaxed);
     }
 
     fn keep_last_line(&self, stream: &Stream, bytes: &[u8]) {
         let text = String::from_utf8_lossy(bytes);
-        if let Some(line) = last_telling_line(&text) {
-            let line = line.get(stream.line.prefix().len()..).unwrap_or_default();
+        if let Some(line) = last_telling_line(&text, stream.line.prefix().len()) {
             let mut last_lines = self.last_lines.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(slot) = last_lines.get_mut(stream.task as usize) {
                 *slot = line.to_owned();
@@ -244,11 +278,11 @@ impl Work {
     }
 }
 
-/// The last informative line of a text. Hints on backtraces are skipped, and so are the lines that valgrind and the sanitizers print for
-/// any program.
-pub(super) fn last_telling_line(text: &str) -> Option<&str> {
+/// The last informative line of a text whose lines begin with a prefix of `prefix_len` bytes; the line without its prefix. Hints on
+/// backtraces are skipped, and so are the lines that valgrind and the sanitizers print for any program.
+pub(super) fn last_telling_line(text: &str, prefix_len: usize) -> Option<&str> {
     text.lines()
-        .map(str::trim_end)
+        .map(|line| line.get(prefix_len..).unwrap_or_default().trim_end())
         .rfind(|line| !line.trim().is_empty() && !line.starts_with("note: ") && !is_of_a_checker(line))
 }
 
@@ -271,7 +305,7 @@ struct Stream {
 
 impl Stream {
     fn new(task: u32, source: Source, format: OutputFormat) -> Self {
-        Self { task, source, line: LineBuffer { begun: Vec::new(), task, format } }
+        Self { task, source, line: LineBuffer::new(task, format) }
     }
 
     fn file(&self) -> BorrowedFd<'_> {
@@ -293,11 +327,17 @@ impl Stream {
 #[derive(Debug)]
 struct LineBuffer {
     begun: Vec<u8>,
+    /// Whether a part of the unfinished line was written.
+    is_inside: bool,
     task: u32,
     format: OutputFormat,
 }
 
 impl LineBuffer {
+    fn new(task: u32, format: OutputFormat) -> Self {
+        Self { begun: Vec::new(), is_inside: false, task, format }
+    }
+
     fn prefix(&self) -> String {
         self.format.prefix(self.task)
     }
@@ -317,9 +357,12 @@ impl LineBuffer {
         if prefix.is_empty() {
             out.append(&mut self.begun);
             out.extend_from_slice(whole);
+            self.is_inside = false;
         } else {
             for line in whole.split_inclusive(|&byte| byte == b'\n') {
-                out.extend_from_slice(prefix.as_bytes());
+                if !std::mem::take(&mut self.is_inside) {
+                    out.extend_from_slice(prefix.as_bytes());
+                }
                 out.append(&mut self.begun);
                 out.extend_from_slice(line);
             }
@@ -329,38 +372,45 @@ impl LineBuffer {
 
     /// Writes the unfinished line as it is.
     fn finish(&mut self, out: &mut Vec<u8>) {
-        if !self.begun.is_empty() {
+        if self.begun.is_empty() {
+            return;
+        }
+        if !std::mem::replace(&mut self.is_inside, true) {
             out.extend_from_slice(self.prefix().as_bytes());
         }
         out.append(&mut self.begun);
     }
 }
 
+/// A task, and whether the output is its standard error.
+type Origin = (u32, bool);
+
 struct Sink {
     file: Box<dyn Write + Send>,
-    inside_line: bool,
+    /// The output whose unfinished line was written last.
+    inside_line_of: Option<Origin>,
     is_broken: bool,
 }
 
 impl Sink {
     fn new(file: Box<dyn Write + Send>) -> Self {
-        Self { file, inside_line: false, is_broken: false }
+        Self { file, inside_line_of: None, is_broken: false }
     }
 
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+    fn write(&mut self, from: Origin, bytes: &[u8]) -> io::Result<()> {
         if self.is_broken {
             return Ok(());
         }
-        let result = self.try_write(bytes);
+        let result = self.try_write(from, bytes);
         self.is_broken = result.is_err();
         result
     }
 
-    fn try_write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        if self.inside_line {
+    fn try_write(&mut self, from: Origin, bytes: &[u8]) -> io::Result<()> {
+        if self.inside_line_of.is_some_and(|of| of != from) {
             self.file.write_all(b"\n")?;
         }
-        self.inside_line = bytes.last() != Some(&b'\n');
+        self.inside_line_of = (bytes.last() != Some(&b'\n')).then_some(from);
         self.file.write_all(bytes)?;
         self.file.flush()
     }
@@ -369,10 +419,11 @@ impl Sink {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::{Command, Stdio};
 
     fn lines(tag: bool, chunks: &[&str]) -> String {
         let format = OutputFormat { tag, ..OutputFormat::default() };
-        let mut buffer = LineBuffer { begun: Vec::new(), task: 1, format };
+        let mut buffer = LineBuffer::new(1, format);
         let mut out = Vec::new();
         for chunk in chunks {
             buffer.push(chunk.as_bytes(), &mut out);
@@ -404,17 +455,23 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_end_does_not_grow_for_ever() {
-        let mut buffer = LineBuffer { begun: Vec::new(), task: 0, format: OutputFormat::default() };
+    fn a_line_without_end_does_not_grow_for_ever_and_is_one_line_to_its_end() {
+        let format = OutputFormat { tag: true, ..OutputFormat::default() };
+        let mut buffer = LineBuffer::new(0, format);
         let mut out = Vec::new();
         for _ in 0..LINE_BYTES_MAX / CHUNK_BYTES + 1 {
             buffer.push(&[b'x'; CHUNK_BYTES], &mut out);
         }
         assert!(out.len() > LINE_BYTES_MAX && buffer.begun.is_empty());
+        out.clear();
+        buffer.push(b"xy\nz", &mut out);
+        assert_eq!(out, b"xy\n");
+        buffer.finish(&mut out);
+        assert_eq!(out, b"xy\n[0] z");
     }
 
     #[test]
-    fn what_follows_an_unfinished_line_begins_on_its_own() {
+    fn what_follows_an_unfinished_line_of_another_output_begins_on_its_own() {
         let shared = Arc::new(Mutex::new(Vec::new()));
         struct To(Arc<Mutex<Vec<u8>>>);
         impl Write for To {
@@ -426,19 +483,64 @@ mod tests {
             }
         }
         let mut sink = Sink::new(Box::new(To(Arc::clone(&shared))));
-        for bytes in ["a\n", "b", "c\n", "d"] {
-            sink.write(bytes.as_bytes()).unwrap();
+        let (first, errors, second) = ((0, false), (0, true), (1, false));
+        for (from, bytes) in [
+            (first, "a\n"),
+            (first, "b"),
+            (second, "c\n"),
+            (second, "d"),
+            (second, "d\n"),
+            (first, "e"),
+            (errors, "f"),
+        ] {
+            sink.write(from, bytes.as_bytes()).unwrap();
         }
-        assert_eq!(*shared.lock().unwrap(), b"a\nb\nc\nd");
+        assert_eq!(*shared.lock().unwrap(), b"a\nb\nc\ndd\ne\nf");
+    }
+
+    /// Forwards 20000 lines to a reader that first reads after `pause`, and returns how many bytes it got within this wait.
+    fn forward_to_a_slow_reader(pause: Duration, must_end: bool) -> usize {
+        struct Slow(Arc<Mutex<usize>>, Duration);
+        impl Write for Slow {
+            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                thread::sleep(std::mem::take(&mut self.1));
+                *self.0.lock().unwrap() += bytes.len();
+                Ok(bytes.len())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let count = Arc::new(Mutex::new(0));
+        let mut task = Command::new("seq").arg("20000").stdout(Stdio::piped()).spawn().unwrap();
+        let source = Source::Stdout(task.stdout.take().unwrap());
+        let sinks = Sinks { stdout: Box::new(Slow(Arc::clone(&count), pause)), stderr: Box::new(io::sink()) };
+        let (end, _bell) = EndRequest::new().unwrap();
+        let format = OutputFormat::default();
+        let forwarder = Forwarder::start(vec![(0, source)], 1, format, sinks, Arc::new(end)).unwrap();
+        forwarder.finish(Duration::from_millis(20), || must_end);
+        // If the launcher does not wait for its reader, the task blocks in a write.
+        let _ = task.kill();
+        task.wait().unwrap();
+        *count.lock().unwrap()
+    }
+
+    #[test]
+    fn a_reader_that_pauses_gets_everything_unless_the_launcher_must_end() {
+        let all: usize = (1..=20_000).map(|number: u32| number.to_string().len() + 1).sum();
+        assert_eq!(forward_to_a_slow_reader(Duration::from_millis(500), false), all);
+        assert!(forward_to_a_slow_reader(Duration::from_secs(5), true) < all);
     }
 
     #[test]
     fn the_telling_line_is_the_last_that_is_no_hint() {
         let text = "Traceback\nValueError: x\n\nnote: run with RUST_BACKTRACE=1\n";
-        assert_eq!(last_telling_line(text), Some("ValueError: x"));
-        assert_eq!(last_telling_line("\n\n"), None);
+        assert_eq!(last_telling_line(text, 0), Some("ValueError: x"));
+        assert_eq!(last_telling_line("\n\n", 0), None);
         let text = "MPI_Init: no\n==12== ERROR SUMMARY: 0 errors\n--12-- x\n**12** y\n";
-        assert_eq!(last_telling_line(text), Some("MPI_Init: no"));
-        assert_eq!(last_telling_line("== the end ==\n"), Some("== the end =="));
+        assert_eq!(last_telling_line(text, 0), Some("MPI_Init: no"));
+        assert_eq!(last_telling_line("== the end ==\n", 0), Some("== the end =="));
+        let text = "[0] no such file\n[0] note: run with RUST_BACKTRACE=1\n[0] ==12== x\n[0] \n";
+        assert_eq!(last_telling_line(text, 4), Some("no such file"));
     }
 }

@@ -10,8 +10,10 @@ use am_via_os::signal;
 /// The result of a job.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// One entry for each task.
+    /// One entry for each task that this launcher started.
     pub tasks: Vec<TaskReport>,
+    /// The number in the job of the first of `tasks`: not 0 on a host other than the first.
+    pub(super) first: u32,
     /// The first failure. Its last words are the task's own, or its last line on standard error.
     pub failure: Option<Failure>,
     /// Why the launcher ended the job, if the reason is not a task's failure.
@@ -88,8 +90,13 @@ impl Report {
 
     /// The exit code of one task as a shell would give it; 0 for one that the launcher killed.
     fn own_code(&self, task: u32) -> u8 {
-        let ended = self.tasks.get(task as usize).filter(|task| !task.killed).and_then(|task| task.ended);
+        let ended = self.task(task).filter(|task| !task.killed).and_then(|task| task.ended);
         ended.map_or(0, of_ended)
+    }
+
+    /// The report of a task, by its number in the job.
+    fn task(&self, task: u32) -> Option<&TaskReport> {
+        self.tasks.get(task.checked_sub(self.first)? as usize)
     }
 
     /// Whether the job has failed, but its exit code is not that of a task: the first failed task exited with 0, or its end is unknown.
@@ -111,13 +118,13 @@ impl Report {
     /// The standard output of a task, if it was kept.
     #[must_use]
     pub fn stdout(&self, task: u32) -> Option<String> {
-        read(self.tasks.get(task as usize)?.stdout.as_ref()?)
+        read(self.task(task)?.stdout.as_ref()?)
     }
 
     /// The standard error of a task, if it was kept.
     #[must_use]
     pub fn stderr(&self, task: u32) -> Option<String> {
-        read(self.tasks.get(task as usize)?.stderr.as_ref()?)
+        read(self.task(task)?.stderr.as_ref()?)
     }
 }
 
@@ -169,7 +176,7 @@ impl fmt::Display for Report {
 
 impl Report {
     fn killed_tasks(&self) -> String {
-        let killed = self.tasks.iter().enumerate().filter(|(_, task)| task.killed);
+        let killed = (self.first..).zip(&self.tasks).filter(|(_, task)| task.killed);
         let names: Vec<String> = killed.map(|(task, _)| task.to_string()).collect();
         match &names[..] {
             [] => "the job".to_owned(),
@@ -189,4 +196,32 @@ fn of_ended(ended: Ended) -> u8 {
 
 fn of_signal(number: i32) -> u8 {
     u8::try_from(128 + number).unwrap_or(255)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_are_found_by_their_numbers_in_the_job_on_each_host() {
+        let task = |ended, killed| TaskReport {
+            pid: 1,
+            ended: Some(Ended::Exited(ended)),
+            killed,
+            stdout: None,
+            stderr: None,
+        };
+        let report = |failed| Report {
+            tasks: vec![task(5, false), task(7, false), task(0, true)],
+            first: 1,
+            failure: Some(Failure { task: failed, cause: Cause::GaveUp, last_words: String::new() }),
+            ended_by: None,
+            went_on: false,
+            left_behind: 0,
+            other_mpi: None,
+            recorded: Vec::new(),
+        };
+        assert_eq!([0, 1, 2, 3, 4].map(|failed| report(failed).exit_code()), [1, 5, 7, 1, 1]);
+        assert_eq!(report(2).killed_tasks(), "task 3");
+    }
 }

@@ -39,7 +39,7 @@ const REAPED_WITHIN: Duration = Duration::from_millis(200);
 const LOOK_EVERY_LEAVING: Duration = Duration::from_millis(1);
 /// How often orphans that became children of this process are reaped.
 const REAP_EVERY: Duration = Duration::from_secs(5);
-/// How long the launcher waits for the rest of the output when all processes are gone.
+/// How long the launcher waits for more output when all processes of the job are gone and only others hold an output open.
 const OUTPUT_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The events besides the tasks' ends that the loop waits for.
@@ -505,8 +505,10 @@ impl Supervisor {
     /// After all tasks have ended: kills their remaining processes, and makes the report.
     fn finish(mut self) -> Report {
         let left_behind = self.members.kill_all();
-        let last_lines =
-            self.forwarder.take().map_or_else(Vec::new, |forwarder| forwarder.finish(OUTPUT_PATIENCE));
+        let last_lines = match self.forwarder.take() {
+            Some(forwarder) => forwarder.finish(OUTPUT_PATIENCE, || self.must_end()),
+            None => Vec::new(),
+        };
         // Output may have been lost at the very end. If a task has failed, that is the better reason.
         if let Some(reason @ EndedBy::OutputClosed(_)) = self.end.asked()
             && self.job.first_failure().is_none()
@@ -522,6 +524,7 @@ impl Supervisor {
         self.tasks.iter().for_each(|task| task.process.reap());
         Report {
             failure: self.failure(&last_lines),
+            first: self.first,
             tasks: self.tasks.iter().zip(&self.watches).map(report_of).collect(),
             ended_by: self.ended_by,
             went_on: self.job.continues_on_failure(),
@@ -529,6 +532,15 @@ impl Supervisor {
             other_mpi: self.other_mpi(),
             recorded: (0..self.job.num_tasks()).map_while(|task| self.job.recorded(task)).collect(),
         }
+    }
+
+    /// Whether the launcher must end although the reader of its output has not read everything.
+    fn must_end(&mut self) -> bool {
+        self.look_at_signals();
+        if let Some(reason) = self.end.asked().filter(|reason| !matches!(reason, EndedBy::OutputClosed(_))) {
+            self.ended_by.get_or_insert(reason);
+        }
+        self.ended_by.is_some()
     }
 
     /// The MPI library of another project that the tasks used, if one was seen.
@@ -602,7 +614,7 @@ fn memory_words(before: Option<u64>, now: Option<u64>, limit_bytes: Option<u64>)
 
 fn last_line_kept(task: &TaskProcess) -> Option<String> {
     let bytes = std::fs::read(task.stderr.as_ref()?).ok()?;
-    output::last_telling_line(&String::from_utf8_lossy(&bytes)).map(str::to_owned)
+    output::last_telling_line(&String::from_utf8_lossy(&bytes), 0).map(str::to_owned)
 }
 
 fn report_of((task, watch): (&TaskProcess, &Watch)) -> TaskReport {

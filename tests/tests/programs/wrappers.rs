@@ -138,6 +138,21 @@ fn hosts_are_named_as_for_other_launchers() {
 }
 
 #[test]
+fn variables_that_an_option_names_reach_other_hosts() {
+    let scratch = Scratch::new("variables-of-mpiexec");
+    let agent = scratch.path().join("agent");
+    std::fs::write(&agent, "#!/bin/sh\nshift\nexec env -i PATH=\"$PATH\" \"$@\"\n")
+        .expect("a test can write here");
+    std::fs::set_permissions(&agent, std::fs::Permissions::from_mode(0o755)).expect("the file is ours");
+    for named in [&["-x", "MODEL"][..], &["-envlist", "HOME,MODEL"], &["-genvlist", "MODEL"]] {
+        let mut start = tool("mpiexec");
+        start.env("MODEL", "big").env("NAMED_NOWHERE", "no").args(named).args(["-hosts", "a,b", "-ppn", "1"]);
+        start.arg("--launch-agent").arg(&agent).args(["sh", "-c", "echo \"$MODEL$NAMED_NOWHERE\""]);
+        assert_eq!(said(&mut start), "big\nbig\n", "{named:?}");
+    }
+}
+
+#[test]
 fn output_goes_to_files_if_wanted() {
     let scratch = Scratch::new("output-filename");
     let folder = scratch.path().join("output");

@@ -24,10 +24,12 @@ For a program:
   -N, -npernode, -ppn N    number of tasks on each host, if -n is not given
   -x NAME[=VALUE]          set a variable for the tasks, or pass it on
   -env NAME VALUE          the same
+  -envlist NAME,...        pass these variables on
   -wdir, --wdir FOLDER     working folder of the tasks
 
 For the job:
   -genv NAME VALUE         set a variable for all tasks
+  -genvlist NAME,...       pass these variables on to all tasks
   -configfile FILE         read options and programs from a file, one program a line; nothing else may be given
   -initial-errhandler WHAT initial error handler: mpi_errors_are_fatal (the default), mpi_errors_abort or mpi_errors_return
   --hosts, -host, -H LIST  run on these hosts: HOST[:TASKS],... (needs libfabric); -hostfile, -machinefile, -f FILE: one a line
@@ -51,11 +53,24 @@ For the job:
                            print what the machine offers, and the settings that differ from their defaults; all, or the one named
   --version, -V            print the version
 
-Accepted without effect, because they are always on: --oversubscribe, --allow-run-as-root, --use-hwthread-cpus, -genvall,
--envall, -genvlist LIST, -envlist LIST, --quiet.
+Accepted without effect, because they are always on: --oversubscribe, --allow-run-as-root, --use-hwthread-cpus, --quiet;
+-genvall and -envall for tasks of this machine. Other hosts get the variables of this library and of the run-time
+libraries (AM_*, MPI_*, FI_*, OMP_*, RUST_*, PATH, LD_LIBRARY_PATH), and those that an option names.
 Accepted without effect, because they are not needed: --map-by WHAT, --rank-by WHAT; --mca NAME VALUE, a parameter of another
 library (settings of this one are variables: mpiexec --info --all).
 All other options of the launcher: amrun --help.";
+
+/// This process's variable of this name as `NAME=VALUE`, if it is set. Tasks of this machine inherit it anyway; those of other hosts do not.
+fn inherited(name: OsString) -> Option<OsString> {
+    let value = env::var_os(&name)?;
+    Some(assignment(name, value))
+}
+
+/// The variables of this process that a list names, separated by commas, as `NAME=VALUE`.
+fn listed(names: &OsStr) -> Vec<OsString> {
+    let names = names.as_bytes().split(|&byte| byte == b',').filter(|name| !name.is_empty());
+    names.filter_map(|name| inherited(OsStr::from_bytes(name).to_owned())).collect()
+}
 
 /// The first argument of this program when it is started as a task.
 const AS_TASK: &str = "--become-program-of-task";
@@ -263,8 +278,12 @@ impl Plan {
             "-genv" => self.options.extend(["--env".into(), assignment(value()?, value()?)]),
             "-env" => section.variables.push(assignment(value()?, value()?)),
             "-x" => {
-                // Without a value, nothing needs to be set: tasks inherit the variable.
-                section.variables.extend(Some(value()?).filter(|word| word.as_bytes().contains(&b'=')));
+                let word = value()?;
+                if word.as_bytes().contains(&b'=') {
+                    section.variables.push(word);
+                } else {
+                    section.variables.extend(inherited(word));
+                }
             }
             "-wdir" | "--wdir" | "-wd" => section.wdir = Some(value()?),
             "--timeout" | "-timeout" => self.options.extend(["--timeout".into(), value()?]),
@@ -315,7 +334,12 @@ impl Plan {
                     );
                 }
             }
-            "--rank-by" | "-rank-by" | "-genvlist" | "-envlist" => drop(value()?),
+            "-envlist" => section.variables.extend(listed(&value()?)),
+            "-genvlist" => {
+                let variables = listed(&value()?);
+                self.options.extend(variables.into_iter().flat_map(|variable| ["--env".into(), variable]));
+            }
+            "--rank-by" | "-rank-by" => drop(value()?),
             "--mca" | "-mca" => drop((value()?, value()?)),
             "--info" | "-info" => {
                 let words: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
