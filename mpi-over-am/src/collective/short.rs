@@ -40,6 +40,12 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         }
         let mut state =
             self.state_for_short(buffer.len(), root, |selection| selection.broadcast_tree_bytes_max)?;
+        if self.size() == 2 {
+            return Some(match self.rank() == root {
+                true => self.push_short(&mut state, buffer.as_bytes(), 1 - root),
+                false => self.pull_short(&mut state, buffer, root),
+            });
+        }
         let place = self.place_in_tree(&state, root, buffer.len());
         Some((|| {
             if let Some(parent) = place.parent() {
@@ -117,6 +123,10 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let mut state = self.state_for_short(len, root, |_| u64::MAX)?;
         if self.rank() != root {
             return Some(self.push_short(&mut state, own, root));
+        }
+        if let Some((mine, other)) = self.halves_of(into?, len) {
+            own.copy_to_buffer(mine);
+            return Some(self.pull_short(&mut state, other, 1 - root));
         }
         let into = into.filter(|into| into.len() == len * self.size() as usize)?;
         own.copy_to_buffer(into.part(root as usize * len, len)?);

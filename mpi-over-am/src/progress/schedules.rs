@@ -89,16 +89,18 @@ impl Running {
 ///
 /// # Errors
 /// [`Error::Count`].
+#[inline(always)]
 pub(crate) fn check_len(status: Status, expected: Option<u64>) -> Result<()> {
     match expected {
-        Some(expected) if expected != status.len() => {
-            let [given, expected] =
-                [status.len(), expected].map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
-            let call = "a part received in a collective, counted in bytes";
-            Err(Error::Count { call, given, expected })
-        }
+        Some(expected) if expected != status.len() => Err(other_len(status.len(), expected)),
         _ => Ok(()),
     }
+}
+
+#[cold]
+fn other_len(given: u64, expected: u64) -> Error {
+    let [given, expected] = [given, expected].map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+    Error::Count { call: "a part received in a collective, counted in bytes", given, expected }
 }
 
 /// Starts a schedule as a new request of a scope (0: none).
