@@ -42,7 +42,7 @@ pub struct Context<F: Fabric, H: HandlerSet = HandlerTable> {
     /// Errors that a call could not report. Later calls that wait or probe return them, one each.
     pub(crate) stashed: VecDeque<Error>,
     /// Distinguishes regions of this context from those of every other context of the process.
-    identity: u64,
+    pub(crate) identity: u64,
     /// Messages received in line since the last round of progress.
     pub(crate) taken_in_line: u32,
     /// Whether the program goes on after the failure of a task.

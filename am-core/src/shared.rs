@@ -9,6 +9,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -24,6 +25,7 @@ use crate::in_handler;
 use crate::transfer::{AtomicOp, Width};
 use crate::turns::{Turn, Turns};
 use crate::verbs::{OwnedHandle, PollReason};
+use crate::wait::Errors;
 
 /// Longest sleep of a poller. An arrival, or a thread that wants the lock, ends the sleep.
 const SLEEP_MAX: Duration = Duration::from_millis(500);
@@ -35,7 +37,35 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// A context for several threads, one at a time. Clones share the context; it ends with the last clone.
 pub struct SharedContext<F: Fabric, H: HandlerSet = HandlerTable> {
+    inner: Arc<Clones<F, H>>,
+}
+
+/// What the clones share. The thread of interrupt mode shares only the inner value, so the last clone, and not that thread, ends the
+/// context.
+struct Clones<F: Fabric, H: HandlerSet> {
     inner: Arc<Inner<F, H>>,
+}
+
+impl<F: Fabric, H: HandlerSet> Deref for Clones<F, H> {
+    type Target = Inner<F, H>;
+
+    fn deref(&self) -> &Inner<F, H> {
+        &self.inner
+    }
+}
+
+impl<F: Fabric, H: HandlerSet> Drop for Clones<F, H> {
+    fn drop(&mut self) {
+        let mut thread = lock(&self.interrupts);
+        // A copy of the task has no threads of the task. A handler on the thread may drop the last clone; the thread then ends the context.
+        let is_joined = |thread: &JoinHandle<()>| {
+            !in_handler::is_copy() && thread.thread().id() != std::thread::current().id()
+        };
+        self.has_interrupts.store(false, Ordering::Release);
+        if let Some(thread) = thread.take().filter(is_joined) {
+            self.join(thread);
+        }
+    }
 }
 
 struct Inner<F: Fabric, H: HandlerSet> {
@@ -69,13 +99,15 @@ impl<F: Fabric, H: HandlerSet> SharedContext<F, H> {
     pub fn new(context: Context<F, H>) -> Self {
         let waker = context.fabric.waker();
         Self {
-            inner: Arc::new(Inner {
-                context: Turns::new(context),
-                waited_for: Mutex::new(Vec::new()),
-                waker,
-                interrupts: Mutex::new(None),
-                has_interrupts: AtomicBool::new(false),
-                met: Mutex::new(VecDeque::new()),
+            inner: Arc::new(Clones {
+                inner: Arc::new(Inner {
+                    context: Turns::new(context),
+                    waited_for: Mutex::new(Vec::new()),
+                    waker,
+                    interrupts: Mutex::new(None),
+                    has_interrupts: AtomicBool::new(false),
+                    met: Mutex::new(VecDeque::new()),
+                }),
             }),
         }
     }
@@ -94,18 +126,34 @@ impl<F: Fabric, H: HandlerSet> SharedContext<F, H> {
     ///
     /// # Errors
     /// [`Error::InHandler`]; the error of `done`; an error while making progress; an earlier error of the progress thread.
-    pub fn wait_for<R>(&self, mut done: impl FnMut(&mut Context<F, H>) -> Result<Option<R>>) -> Result<R> {
-        in_handler::check("wait_for")?;
+    pub fn wait_for<R>(&self, done: impl FnMut(&mut Context<F, H>) -> Result<Option<R>>) -> Result<R> {
+        self.wait("wait_for", Errors::Report, done)
+    }
+
+    /// The loop of all waits. With [`Errors::Keep`] an error of another operation does not end the wait.
+    fn wait<R>(
+        &self,
+        call: &'static str,
+        errors: Errors,
+        mut done: impl FnMut(&mut Context<F, H>) -> Result<Option<R>>,
+    ) -> Result<R> {
+        in_handler::check(call)?;
         let mut polls = 0;
         loop {
-            if let Some(error) = lock(&self.inner.met).pop_front() {
+            if errors == Errors::Report
+                && let Some(error) = lock(&self.inner.met).pop_front()
+            {
                 return Err(error);
             }
             let mut context = self.inner.enter();
             if let Some(result) = done(&mut context)? {
                 return Ok(result);
             }
-            if context.probe()? {
+            let moved = match errors {
+                Errors::Report => context.probe()?,
+                errors => context.round(errors)?,
+            };
+            if moved {
                 polls = 0;
                 self.inner.context.tell_sleepers();
                 if let Some(result) = done(&mut context)? {
@@ -186,10 +234,11 @@ impl<F: Fabric, H: HandlerSet> SharedContext<F, H> {
     /// Like [`Context::wait_owned`].
     ///
     /// # Errors
-    /// Those of [`Context::wait_owned`] and [`wait_for`](Self::wait_for).
+    /// Those of [`Context::wait_owned`].
     pub fn wait_owned(&self, handle: OwnedHandle) -> Result<(JobBuffer, Result<()>)> {
         let mut handle = Some(handle);
-        self.wait_for(|context| match handle.take() {
+        // The buffer would be lost with the handle if an error of another operation ended the wait.
+        self.wait("wait_owned", Errors::Keep, |context| match handle.take() {
             None => Ok(None),
             Some(taken) => match context.try_owned(taken)? {
                 Ok(ended) => Ok(Some(ended)),
@@ -204,10 +253,10 @@ impl<F: Fabric, H: HandlerSet> SharedContext<F, H> {
     /// Like [`Context::rmw`].
     ///
     /// # Errors
-    /// Those of [`Context::rmw`] and [`wait_for`](Self::wait_for).
+    /// Those of [`Context::rmw`].
     pub fn rmw(&self, at: RemoteAddress, width: Width, operation: AtomicOp) -> Result<u64> {
         let mut handle = Some(self.with(|context| context.rmw_nonblocking(at, width, operation, None))?);
-        self.wait_for(|context| match handle.take() {
+        self.wait("rmw", Errors::Keep, |context| match handle.take() {
             None => Ok(None),
             Some(taken) => match context.rmw_result(taken)? {
                 Ok(old) => Ok(Some(old)),
@@ -242,12 +291,9 @@ impl<F: Fabric + Send + 'static, H: HandlerSet + Send + 'static> SharedContext<F
         // Release: pairs with the Acquire in `serve`. The thread sees the switch at its next round, for which the rings below wake it.
         self.inner.has_interrupts.store(on, Ordering::Release);
         if on {
-            let weak = Arc::downgrade(&self.inner);
+            let inner = Arc::clone(&self.inner.inner);
             let serve = move || {
-                while let Some(inner) = weak.upgrade() {
-                    if !inner.has_interrupts.load(Ordering::Acquire) {
-                        return;
-                    }
+                while inner.has_interrupts.load(Ordering::Acquire) {
                     inner.serve_a_while();
                 }
             };
@@ -263,18 +309,23 @@ impl<F: Fabric + Send + 'static, H: HandlerSet + Send + 'static> SharedContext<F
                 }
             }
         } else if let Some(thread) = thread.take() {
-            while !thread.is_finished() {
-                (self.inner.waker)();
-                std::thread::sleep(RING_AGAIN);
-            }
-            // The thread does not panic: a handler's panic is returned as an error.
-            let _ = thread.join();
+            self.inner.join(thread);
         }
         Ok(())
     }
 }
 
 impl<F: Fabric, H: HandlerSet> Inner<F, H> {
+    /// Waits until the thread of interrupt mode, which is switched off, has ended.
+    fn join(&self, thread: JoinHandle<()>) {
+        while !thread.is_finished() {
+            (self.waker)();
+            std::thread::sleep(RING_AGAIN);
+        }
+        // The thread does not panic: a handler's panic is returned as an error.
+        let _ = thread.join();
+    }
+
     fn enter(&self) -> Turn<'_, Context<F, H>> {
         self.context.enter(|| (self.waker)())
     }

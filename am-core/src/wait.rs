@@ -95,7 +95,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     }
 
     /// One round of progress of a wait; returns whether the round did anything.
-    fn round(&mut self, errors: Errors) -> Result<bool> {
+    pub(crate) fn round(&mut self, errors: Errors) -> Result<bool> {
         if errors == Errors::ForCredit {
             Statistics::add(&mut self.engine.statistics.retries, 1);
             if record::is_on() {

@@ -86,7 +86,9 @@ impl<T: Pod> GlobalPointer<T> {
     #[inline]
     pub fn plus(self, count: u64) -> Result<Self> {
         self.check(count)?;
-        Ok(Self::new(self.address.plus(count * size_of::<T>() as u64), self.count - count))
+        // A count that came as bytes may be any number.
+        let bytes = count.checked_mul(size_of::<T>() as u64).ok_or_else(|| self.beyond(count))?;
+        Ok(Self::new(self.address.plus(bytes), self.count - count))
     }
 
     /// The encoded form, to be sent.

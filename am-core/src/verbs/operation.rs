@@ -49,7 +49,11 @@ pub(super) mod sealed {
 /// until the context ends.
 #[must_use = "Context::wait_owned returns the buffer"]
 #[derive(Debug, PartialEq, Eq)]
-pub struct OwnedHandle(u32);
+pub struct OwnedHandle {
+    op: u32,
+    /// The identity of the context: another context uses the same numbers.
+    context: u64,
+}
 
 /// An operation that could not be started, and its buffer.
 #[derive(Debug, thiserror::Error)]
@@ -104,7 +108,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         match begun {
             Ok(op) => {
                 self.engine.ops.keep(op, buffer);
-                Ok(OwnedHandle(op))
+                Ok(OwnedHandle { op, context: self.identity })
             }
             Err(error) => Err(Returned { error, buffer }),
         }
@@ -140,13 +144,11 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         &mut self,
         handle: OwnedHandle,
     ) -> Result<std::result::Result<(JobBuffer, Result<()>), OwnedHandle>> {
-        if self.engine.ops.get(handle.0).is_none() {
-            return Err(Error::UnknownHandle { handle: handle.0 });
-        }
-        let Some(ended) = self.engine.ops.take_ended(handle.0) else { return Ok(Err(handle)) };
+        self.check_handle(&handle)?;
+        let Some(ended) = self.engine.ops.take_ended(handle.op) else { return Ok(Err(handle)) };
         match ended.kept {
             Some(buffer) => Ok(Ok((buffer, ended.result.map(|_| ()).map_err(|error| *error)))),
-            None => Err(Error::UnknownHandle { handle: handle.0 }),
+            None => Err(Error::UnknownHandle { handle: handle.op }),
         }
     }
 
@@ -156,12 +158,17 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// A handle of another context, a call inside a handler.
     pub fn wait_owned(&mut self, handle: OwnedHandle) -> Result<(JobBuffer, Result<()>)> {
         in_handler::check("wait_owned")?;
-        if self.engine.ops.get(handle.0).is_none() {
-            return Err(Error::UnknownHandle { handle: handle.0 });
-        }
-        match self.wait_op(handle.0) {
+        self.check_handle(&handle)?;
+        match self.wait_op(handle.op) {
             (result, Some(buffer)) => Ok((buffer, result.map(|_| ()))),
-            (_, None) => Err(Error::UnknownHandle { handle: handle.0 }),
+            (_, None) => Err(Error::UnknownHandle { handle: handle.op }),
+        }
+    }
+
+    fn check_handle(&self, handle: &OwnedHandle) -> Result<()> {
+        match self.engine.ops.get(handle.op) {
+            Some(_) if handle.context == self.identity => Ok(()),
+            _ => Err(Error::UnknownHandle { handle: handle.op }),
         }
     }
 

@@ -14,7 +14,11 @@ use crate::record::{self, Span};
 /// An rmw under way: its result can be taken once.
 #[must_use = "the result waits until it is taken"]
 #[derive(Debug, PartialEq, Eq)]
-pub struct RmwHandle(pub(super) u32);
+pub struct RmwHandle {
+    op: u32,
+    /// The identity of the context: another context uses the same numbers.
+    context: u64,
+}
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// Carries out `operation` on the word at `at` and returns the old value (`LAPI_Rmw`). A compare-and-swap has replaced the value if it
@@ -27,7 +31,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     pub fn rmw(&mut self, at: RemoteAddress, width: Width, operation: AtomicOp) -> Result<u64> {
         in_handler::check("rmw")?;
         let _span = Span::begin("rmw");
-        let RmwHandle(op) = self.begin_rmw(at, width, operation, None)?;
+        let RmwHandle { op, .. } = self.begin_rmw(at, width, operation, None)?;
         self.progress_in_passing();
         self.wait_op(op).0
     }
@@ -75,7 +79,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         record::moved("rmw", at.task, width.bytes());
         let end = End { origin, ..End::held() };
         match self.engine.atomic(&mut self.fabric, at, width, operation, end)? {
-            Issued::Ongoing(op) => Ok(RmwHandle(op)),
+            Issued::Ongoing(op) => Ok(RmwHandle { op, context: self.identity }),
             // The operation is held for its result, so the engine always returns a number.
             Issued::Done => Err(Error::UnknownHandle { handle: 0 }),
         }
@@ -86,12 +90,13 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// # Errors
     /// The error of the rmw; a handle of another context.
     pub fn rmw_result(&mut self, handle: RmwHandle) -> Result<Result<u64, RmwHandle>> {
-        if let Some(ended) = self.engine.ops.take_ended(handle.0) {
+        let unknown = Err(Error::UnknownHandle { handle: handle.op });
+        if handle.context != self.identity {
+            return unknown;
+        }
+        if let Some(ended) = self.engine.ops.take_ended(handle.op) {
             return ended.result.map(Ok).map_err(|error| *error);
         }
-        match self.engine.ops.get(handle.0) {
-            Some(_) => Ok(Err(handle)),
-            None => Err(Error::UnknownHandle { handle: handle.0 }),
-        }
+        if self.engine.ops.get(handle.op).is_some() { Ok(Err(handle)) } else { unknown }
     }
 }

@@ -4,6 +4,7 @@ mod calls;
 mod conformance;
 mod failure;
 mod lapi_errors;
+mod operations;
 mod regions;
 mod same_seed;
 mod shared;

@@ -11,10 +11,10 @@ use am_core::error::Error;
 use am_core::handler::{Answer, Completion};
 use am_core::shared::SharedContext;
 use am_core::task::TaskId;
-use am_core::testing::loopback::{Config, Loopback, network};
+use am_core::testing::loopback::{Config, Loopback, Reach, network};
 use am_core::testing::watchdog::Watchdog;
 use am_core::transfer::{AtomicOp, Width};
-use am_core::{AmOptions, Amsend, Context, PollReason};
+use am_core::{AmOptions, Amsend, Context, Get, GetOptions, PollReason};
 
 const THREADS: u64 = 4;
 
@@ -185,4 +185,50 @@ fn a_bounded_poll_says_that_another_thread_is_at_it() {
     let handler = am_core::handler::HandlerId(0);
     shared[1].with(|context| context.amsend(TaskId(0), handler, &[], &[1; 8], AmOptions::default())).unwrap();
     assert_eq!(shared[0].msgpoll(3).unwrap(), PollReason::ReceiveComplete);
+}
+
+#[test]
+fn an_error_of_another_task_does_not_lose_the_operation_that_a_thread_waits_for() {
+    let _watchdog = Watchdog::new("an unrelated error".to_owned(), Duration::from_secs(60));
+    let (shared, _) = pair(Config { reach: Reach::Staged, atomics: Reach::Staged, ..Config::new(2) });
+    let region = shared[1].with(|context| context.expose(JobBuffer::zeroed(64), Access::READ_WRITE)).unwrap();
+    let at = region.address(0);
+    let disturb = || {
+        let unknown = am_core::handler::HandlerId(77);
+        shared[1].with(|context| context.amsend(TaskId(0), unknown, &[], &[], AmOptions::default())).unwrap();
+    };
+    let is_reported = || shared[0].wait_for(|_| Ok::<Option<()>, _>(None)).unwrap_err();
+    disturb();
+    let get = Get { from: at, options: GetOptions::default() };
+    let handle = shared[0].with(|context| Ok(context.start(get, JobBuffer::zeroed(8)).unwrap())).unwrap();
+    shared[1].set_interrupts(true).unwrap();
+    let (buffer, result) = shared[0].wait_owned(handle).unwrap();
+    assert_eq!((buffer.len(), result.is_ok()), (8, true));
+    is_reported();
+    disturb();
+    assert_eq!(shared[0].rmw(at, Width::Bits64, AtomicOp::FetchAdd(1)).unwrap(), 0);
+    is_reported();
+}
+
+#[test]
+fn the_last_clone_ends_a_context_with_interrupts() {
+    let _watchdog = Watchdog::new("the last clone".to_owned(), Duration::from_secs(60));
+    for _ in 0..3 {
+        let (_, endpoints) = network(Config::new(1));
+        let mut context = Context::new(endpoints.into_iter().next().unwrap());
+        let held = Arc::new(());
+        let by_context = Arc::clone(&held);
+        context
+            .register_handler(move |_| {
+                let _ = &by_context;
+                Answer::consumed(Completion::None)
+            })
+            .unwrap();
+        let shared = SharedContext::new(context);
+        shared.set_interrupts(true).unwrap();
+        // The thread is asleep, with the context.
+        std::thread::sleep(Duration::from_millis(10));
+        drop(shared);
+        assert_eq!(Arc::strong_count(&held), 1, "the context has not ended");
+    }
 }

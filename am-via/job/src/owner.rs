@@ -11,6 +11,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::invitation;
+use super::life;
 use super::record::{self, Recorded};
 use super::wait::{self, NotedWait};
 use super::{Cause, Failure, JOB_VARIABLE, JobError, TaskFiles, TaskState, ring, state_of};
@@ -302,6 +303,15 @@ impl JobOwner {
         // Acquire: pairs with the exchange in `Job::take_place` ("pid published").
         let pid = self.entries.get(task as usize)?.pid.load(Ordering::Acquire);
         (pid != 0 && pid != PID_UNKNOWN).then_some(pid)
+    }
+
+    /// Whether the process that attached as `task` has certainly ended, like [`Job::has_ended`](super::Job::has_ended).
+    #[must_use]
+    pub fn has_ended(&self, task: u32) -> bool {
+        // Acquire: pairs with the store in `Job::take_place` ("life locked").
+        let entry = self.entries.get(task as usize);
+        entry.is_some_and(|entry| entry.life_locked.load(Ordering::Acquire) != 0)
+            && life::has_ended(self.file.as_fd(), task)
     }
 
     /// Tells `task` that its process is watched.

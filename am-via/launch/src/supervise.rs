@@ -402,7 +402,7 @@ impl Supervisor {
         let task = self.number(index);
         let was_running = self.job.state(task) == TaskState::Running;
         if ended == Ended::Exited(0) {
-            if was_running && matches!(self.watches[index].attached, Attached::Direct) {
+            if was_running && self.has_ended_itself(index) {
                 // Recorded as a failure, so that no other task waits for this one. If all tasks end well nevertheless, `failure` ignores
                 // it.
                 self.job.mark_dead(task, Cause::Exited(0), "");
@@ -415,6 +415,19 @@ impl Supervisor {
         self.record_death(index, self.watches[index].cause_by_wrapper(ended));
         if !self.job.continues_on_failure() {
             self.kill_within(self.grace);
+        }
+    }
+
+    /// Whether the process that the launcher started, and that has ended, was the task's own process, or the task's own process has ended
+    /// too. Looks at the job's file again: the process may have attached after [`look_for_attached`](Self::look_for_attached).
+    fn has_ended_itself(&self, index: usize) -> bool {
+        let task = self.number(index);
+        match (&self.watches[index].attached, self.job.pid(task)) {
+            (Attached::Direct, _) => true,
+            (Attached::NotYet, Some(pid)) => pid == self.tasks[index].pid,
+            // In another PID namespace.
+            (Attached::NotYet, None) => self.job.has_ended(task),
+            _ => false,
         }
     }
 

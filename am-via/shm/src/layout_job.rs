@@ -298,8 +298,12 @@ impl JobHeader {
     pub fn record_failure(&self, task: u32, kind: u32, value: i32, last_words: &str) -> bool {
         let Some(word) = self.failed.get(task as usize / 64) else { return false };
         let record = &self.failure;
-        let first = record.task.compare_exchange(0, task + 1, Ordering::AcqRel, Ordering::Relaxed).is_ok();
-        if first {
+        let claim = record.task.compare_exchange(0, task + 1, Ordering::AcqRel, Ordering::Relaxed);
+        let first = claim.is_ok();
+        // A task that died while it recorded its own failure has left the record incomplete.
+        // Acquire: "failure recorded".
+        let is_cut = claim == Err(task + 1) && record.complete.load(Ordering::Acquire) == 0;
+        if first || is_cut {
             record.kind.store(kind, Ordering::Relaxed);
             record.value.store(value, Ordering::Relaxed);
             record.last_words.write(last_words);
@@ -388,6 +392,18 @@ mod tests {
     fn header() -> Shared<JobHeader> {
         let (_file, mapping) = Mapping::anonymous(JobHeader::file_bytes(3)).unwrap();
         mapping.atomics(0).unwrap()
+    }
+
+    /// A task may be killed while it records its own failure. Its launcher then records it again.
+    #[test]
+    fn a_record_that_its_task_has_cut_is_completed() {
+        let header = header();
+        header.failure.task.store(2 + 1, Ordering::Relaxed);
+        assert!(!header.record_failure(2, 7, 9, "killed"));
+        assert_eq!(header.first_failure(), Some((2, 7, 9, "killed".to_owned())));
+        header.record_failure(2, 1, 1, "later");
+        header.record_failure(1, 1, 1, "another");
+        assert_eq!(header.first_failure(), Some((2, 7, 9, "killed".to_owned())));
     }
 
     #[test]

@@ -294,8 +294,8 @@ pub struct ExposedRange {
 
 /// An exposed buffer: peers may read or write it at any time, so even its owner only copies or uses atomics.
 ///
-/// Take the buffer back with `Context::unexpose`. If the value is dropped instead, the buffer stays exposed, and its memory is not reused,
-/// until the context ends.
+/// Take the buffer back with `Context::unexpose`. If the value is dropped instead, the buffer stays exposed
+/// until the context ends, and its memory is never reused.
 #[derive(Debug)]
 pub struct Exposed {
     buffer: core::mem::ManuallyDrop<JobBuffer>,

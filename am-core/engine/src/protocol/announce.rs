@@ -20,6 +20,8 @@ use alloc::vec;
 pub(crate) const FETCH_BYTES_A_CALL: u64 = 4 << 20;
 /// Size of the buffer between a direct read and a sink or a scattered destination, in bytes.
 const BOUNCE_BYTES: usize = 256 << 10;
+/// Length of the largest word of an accumulation.
+const WORD_BYTES_MAX: u64 = 8;
 /// Maximum number of bounce buffers kept for later messages.
 const BOUNCES_KEPT: usize = 4;
 /// Maximum number of reads in flight for one message.
@@ -249,6 +251,14 @@ impl<U: UserCode> Engine<U> {
             let mut len = left.min(*budget).min(self.limits.read_bytes_max);
             if through_sink {
                 len = len.min(BOUNCE_BYTES as u64);
+                if len < left {
+                    // Whole words: the owner of the memory combines each word in one step.
+                    len &= !(WORD_BYTES_MAX - 1);
+                }
+                if len == 0 {
+                    self.fetch_again(key);
+                    return Ok(false);
+                }
                 let bounces = &mut self.bounces;
                 incoming.bounce.get_or_insert_with(|| {
                     bounces.pop().unwrap_or_else(|| JobBuffer::from(vec![0; BOUNCE_BYTES]))

@@ -52,6 +52,16 @@ pub(super) fn task(role: &str) {
             }
             println!("\nsaw: {}", job.failure().unwrap());
         }
+        "exit before leaving" => {
+            let job = Job::attach().unwrap();
+            if job.task() == 1 {
+                std::process::exit(0);
+            }
+            while job.failure_epoch() == 0 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            println!("\nsaw: {}", job.failure().unwrap());
+        }
         "be alone" => {
             let job = Job::attach().unwrap();
             println!("\n{} of {}", job.task(), job.num_tasks());
@@ -147,6 +157,24 @@ fn a_death_behind_a_wrapper_is_seen_while_the_wrapper_lives() {
     assert!(report.tasks[0].killed);
     let failure = report.failure.unwrap();
     assert_eq!((failure.task, failure.last_words.as_str()), (0, "I cannot go on"));
+}
+
+/// The launcher does not know the number of such a task's process.
+#[test]
+fn an_early_exit_in_another_process_namespace_is_seen() {
+    let _watchdog = Watchdog::new("an_early_exit_in_another_process_namespace_is_seen");
+    let may = Command::new("unshare").args(["--pid", "--fork", "true"]).status();
+    if !may.is_ok_and(|status| status.success()) {
+        return println!("not tested: a test may not make a PID namespace here (unshare --pid)");
+    }
+    let dir = TempDir::new();
+    let script = "[ $AM_TASK = 0 ] || exec unshare --pid --fork \"$@\"; exec \"$@\"";
+    let args = ["-c", script, "wrapper"].map(Into::into).into_iter().chain([own_binary()]).chain(role_args());
+    let report =
+        Launch::new("sh", args).tasks(2).env(ROLE, "exit before leaving").capture(&dir.0).run().unwrap();
+    let said = report.stdout(0).unwrap();
+    assert!(said.contains("saw: task 1 exited (code 0) before it left the job"), "{said}");
+    assert!(report.is_success(), "{report}");
 }
 
 #[test]

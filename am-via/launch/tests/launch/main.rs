@@ -17,8 +17,14 @@ fn task() {
     match role.as_str() {
         "flood" | "join" | "tell variables" => amrun::task(&role),
         "launch" => cleanup::task(),
-        "reach everything" | "start another" | "start a helper" | "be the other" | "attach and abort"
-        | "be alone" | "be refused" => attach::task(&role),
+        "exit before leaving"
+        | "reach everything"
+        | "start another"
+        | "start a helper"
+        | "be the other"
+        | "attach and abort"
+        | "be alone"
+        | "be refused" => attach::task(&role),
         _ => library::task(&role),
     }
 }
