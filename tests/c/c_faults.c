@@ -235,6 +235,30 @@ static void alignment(void) {
     MPI_Type_free(&resized), MPI_Type_free(&type);
 }
 
+/* The Fortran routine does not look at the send types of data in place. */
+extern void mpi_alltoallw_(const void *, const int *, const int *, const int *, void *, const int *, const int *, const int *, const int *,
+                           int *);
+extern char mpi_fortran_in_place_[4];
+
+static void in_place_in_fortran(void) {
+    int data[8], counts[8], places[8], types[8], world = MPI_Comm_toint(MPI_COMM_WORLD), code = -1;
+    for (int at = 0; at < size; at++)
+        data[at] = rank, counts[at] = 1, places[at] = at * (int)sizeof(int), types[at] = MPI_Type_toint(MPI_INT);
+    mpi_alltoallw_(mpi_fortran_in_place_, NULL, NULL, NULL, data, counts, places, types, &world, &code);
+    CHECK(code == MPI_SUCCESS);
+    for (int at = 0; at < size; at++)
+        CHECK(data[at] == at);
+}
+
+/* An empty text of an error code is a text. */
+static void empty_text(void) {
+    int class;
+    MPI_Add_error_class(&class);
+    MPI_Add_error_string(class, "");
+    FAILS(MPI_Remove_error_class(class), MPI_ERR_ARG);
+    CHECK(MPI_Remove_error_string(class) == MPI_SUCCESS && MPI_Remove_error_class(class) == MPI_SUCCESS);
+}
+
 static int deleted;
 static MPI_Session last_session;
 
@@ -267,6 +291,8 @@ int main(int argc, char **argv) {
     inactive();
     ignored_argument();
     alignment();
+    in_place_in_fortran();
+    empty_text();
     int keyval;
     MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, at_finalize, &keyval, NULL);
     MPI_Comm_set_attr(MPI_COMM_SELF, keyval, NULL);

@@ -81,7 +81,7 @@ const OWN_FROM: c_int = MPI_ERR_LASTCODE + 1;
 pub(crate) struct Own {
     pub(crate) class: c_int,
     pub(crate) is_class: bool,
-    pub(crate) text: String,
+    pub(crate) text: Option<String>,
 }
 
 /// The classes and codes that the program has added. The largest number ever given stays in use (MPI 5.0 section 9.5).
@@ -122,5 +122,5 @@ pub(crate) fn meaning(code: c_int) -> String {
 
 /// The program's text for one of its codes, empty if it has set none; `None` for any other code.
 pub(crate) fn text_of(code: c_int) -> Option<String> {
-    added().by_number.get(&code).map(|own| own.text.clone())
+    added().by_number.get(&code).map(|own| own.text.clone().unwrap_or_default())
 }

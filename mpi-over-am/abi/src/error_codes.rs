@@ -13,7 +13,7 @@ fn add(class: Option<c_int>) -> c_int {
     let mut added = added();
     added.last += 1;
     let number = added.last;
-    let own = Own { class: class.unwrap_or(number), is_class: class.is_none(), text: String::new() };
+    let own = Own { class: class.unwrap_or(number), is_class: class.is_none(), text: None };
     added.by_number.insert(number, own);
     number
 }
@@ -39,7 +39,7 @@ pub(crate) unsafe fn mpi_add_error_string(code: c_int, text: *const c_char) -> c
     let outcome = unsafe { string_at(text) }.and_then(|text| {
         let mut added = added();
         let own = added.by_number.get_mut(&code).ok_or_else(|| unknown(code, "code or class"))?;
-        own.text = text;
+        own.text = Some(text);
         Ok(())
     });
     finish_on_process("MPI_Add_error_string", outcome)
@@ -54,7 +54,7 @@ pub(crate) unsafe fn mpi_remove_error_class(class: c_int) -> c_int {
         let mut added = added();
         let is_used = added.by_number.values().any(|own| !own.is_class && own.class == class);
         match added.by_number.get(&class) {
-            Some(own) if own.is_class && !own.text.is_empty() => Err(has_string(class)),
+            Some(own) if own.is_class && own.text.is_some() => Err(has_string(class)),
             Some(own) if own.is_class && !is_used => {
                 added.by_number.remove(&class);
                 Ok(())
@@ -73,7 +73,7 @@ pub(crate) unsafe fn mpi_remove_error_code(code: c_int) -> c_int {
     let outcome = {
         let mut added = added();
         match added.by_number.get(&code) {
-            Some(own) if !own.is_class && !own.text.is_empty() => Err(has_string(code)),
+            Some(own) if !own.is_class && own.text.is_some() => Err(has_string(code)),
             Some(own) if !own.is_class => {
                 added.by_number.remove(&code);
                 Ok(())
@@ -86,8 +86,8 @@ pub(crate) unsafe fn mpi_remove_error_code(code: c_int) -> c_int {
 
 pub(crate) unsafe fn mpi_remove_error_string(code: c_int) -> c_int {
     let outcome = match added().by_number.get_mut(&code) {
-        Some(own) if !own.text.is_empty() => {
-            own.text.clear();
+        Some(own) if own.text.is_some() => {
+            own.text = None;
             Ok(())
         }
         _ => Err(unknown(code, "code with a string")),
