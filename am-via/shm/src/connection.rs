@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::copy::CheckedRange;
 use crate::layout::{Attention, ControlLayout, RING_LINES, ViHeader};
-use crate::ring::{BESIDE_BYTES, Entry, Lines, Payload, RingReader, RingWriter, Seen};
+use crate::ring::{BESIDE_BYTES, Entry, Lines, Payload, RingReader, RingWriter, Seen, line_index};
 use crate::segment::{Mapping, Shared};
 use crate::storing::{Distance, Storing, timed};
 use crate::wait::{Doorbell, SleepBarrier};
@@ -66,10 +66,10 @@ impl ViSlot {
         Lines::in_mapping(&self.mapping, ControlLayout::ring_offset(), RING_LINES)
     }
 
-    /// The bytes beside a line.
+    /// The bytes beside the line with this index.
     #[inline(always)]
-    fn beside(&self, slot: u32) -> CheckedRange<'_> {
-        self.checked(ControlLayout::beside_offset(slot), BESIDE_BYTES)
+    fn beside(&self, index: usize) -> CheckedRange<'_> {
+        self.checked(ControlLayout::beside_offset(index), BESIDE_BYTES)
     }
 
     /// The `len` bytes of a line (cut to the slot's size): beside the line if they fit there, otherwise in its area slot.
@@ -77,7 +77,8 @@ impl ViSlot {
     fn area(&self, slot: u32, len: usize) -> CheckedRange<'_> {
         let len = len.min(self.slot_bytes);
         let offset = if len <= BESIDE_BYTES {
-            ControlLayout::beside_offset(slot)
+            // Slots are numbered from 0, lines from 1.
+            ControlLayout::beside_offset(line_index(slot.wrapping_add(1), RING_LINES - 1))
         } else {
             let lap = (slot / RING_LINES) as usize;
             let part = if len <= ROTATED_BYTES_MIN || len > 2 * self.part_bytes {
@@ -154,7 +155,7 @@ impl FreeLine<'_> {
     pub fn post_outside(self, entry: Entry, payload: &Payload, bytes: &[u8]) {
         let Self(connection) = self;
         if bytes.len() <= BESIDE_BYTES {
-            connection.theirs.beside(connection.writer.written()).copy_from_slice(bytes);
+            connection.theirs.beside(connection.writer.index()).copy_from_slice(bytes);
             connection.write(entry, payload);
         } else {
             // The fields are passed one by one, so that the caller can keep them in registers.

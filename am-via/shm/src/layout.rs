@@ -17,13 +17,13 @@
     reason = "the halves of packed words are cut out; this layout is for 64-bit machines"
 )]
 
-use crate::ring::Line;
+use crate::ring::{Line, line_index};
 use crate::segment::SharedAtomics;
 use am_via_os::atomics::{AtomicU32, AtomicU64, Ordering};
 use am_via_os::memory::PAGE_BYTES;
 
 /// A byte of 1, "AMCTL", and in the highest 16 bits the version of this layout.
-pub(crate) const CONTROL_MAGIC: u64 = 0x0003_4c54_434d_4101;
+pub(crate) const CONTROL_MAGIC: u64 = 0x0004_4c54_434d_4101;
 /// Maximum number of contexts of a task (LAPI had 16 instances).
 pub const CONTEXTS_MAX: u32 = 16;
 /// Offset of the doorbells: context `c` has the line at `DOORBELL_OFFSET + 64 * c`.
@@ -385,13 +385,13 @@ impl ControlLayout {
     #[inline(always)]
     #[must_use]
     pub fn line_offset(sequence: u32) -> usize {
-        Self::ring_offset() + size_of::<Line>() * (sequence % RING_LINES) as usize
+        Self::ring_offset() + size_of::<Line>() * line_index(sequence, RING_LINES - 1)
     }
 
-    /// Offset of the bytes beside the line with this number.
+    /// Offset of the bytes beside the line with this index.
     #[inline(always)]
-    pub(crate) fn beside_offset(sequence: u32) -> usize {
-        Self::line_offset(sequence) + Line::BESIDE_OFFSET
+    pub(crate) fn beside_offset(index: usize) -> usize {
+        Self::ring_offset() + size_of::<Line>() * index + Line::BESIDE_OFFSET
     }
 
     /// Offset of the receive area inside a VI slot.
