@@ -41,7 +41,8 @@ fn host(text: &str) -> Result<Host, HostsError> {
         Some((name, slots)) => (name, Some(slots.parse().map_err(|_| wrong())?)),
         None => (text, None),
     };
-    let is_name = !name.is_empty() && !name.starts_with('-') && !name.contains(char::is_whitespace);
+    let is_word = |c: char| c != ':' && !c.is_whitespace();
+    let is_name = !name.is_empty() && !name.starts_with('-') && name.chars().all(is_word);
     if is_name && slots != Some(0) { Ok(Host { name: name.to_owned(), slots }) } else { Err(wrong()) }
 }
 
@@ -129,7 +130,7 @@ mod tests {
         assert_eq!(parse_hosts("a, 10.0.0.2:4"), Ok(two.clone()));
         assert_eq!(parse_hostfile("# ours\na\n\n10.0.0.2 slots=4 # large\n"), Ok(two.clone()));
         assert_eq!(parse_hostfile("a\n10.0.0.2:4"), Ok(two));
-        for wrong in ["", "a,,b", "a:", "a:x", "a:0", "-oProxyCommand=x", "a b"] {
+        for wrong in ["", "a,,b", "a:", "a:x", "a:0", "-oProxyCommand=x", "a b", "fe80::1", "::1"] {
             assert!(parse_hosts(wrong).is_err(), "{wrong}");
         }
         assert!(parse_hostfile("a slots=0").is_err() && parse_hostfile("a cores=2").is_err());

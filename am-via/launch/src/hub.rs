@@ -183,18 +183,19 @@ impl Hosts {
         host: u32,
         name: &str,
     ) -> Result<Part, LaunchError> {
+        let wrong = |what: String| {
+            LaunchError::system("describing the job")(io::Error::other(format!("{what} is not valid UTF-8")))
+        };
         let text = |what: &std::ffi::OsStr| {
-            what.to_str().map(str::to_owned).ok_or_else(|| {
-                LaunchError::system("describing the job")(io::Error::other(format!(
-                    "{what:?} is not valid UTF-8"
-                )))
-            })
+            what.to_str().map(str::to_owned).ok_or_else(|| wrong(format!("{what:?}")))
         };
         let here = std::env::current_dir().map_err(LaunchError::system("asking for this directory"))?;
-        let own = std::env::vars().filter(|(name, _)| is_for_all_hosts(name));
-        let mut env: Vec<(String, String)> = own.collect();
-        for (name, value) in &self.env {
-            env.push((text(name)?, text(value)?));
+        let own = std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_for_all_hosts));
+        let mut env = Vec::new();
+        for (name, value) in own.chain(self.env.iter().cloned()) {
+            let name = text(&name)?;
+            let value = value.to_str().ok_or_else(|| wrong(format!("the variable {name}, {value:?},")))?;
+            env.push((name, value.to_owned()));
         }
         let program = here.join(program);
         Ok(Part {

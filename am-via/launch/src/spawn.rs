@@ -106,7 +106,9 @@ fn spawn_one(
     task: u32,
 ) -> Result<(TaskProcess, Vec<Source>), LaunchError> {
     let mut command = Command::new(program);
-    command.args(&launch.args).env_remove("AM_PINNED").env_remove("AM_TERMINAL").env_remove("PMI_FD");
+    command.args(&launch.args).envs(launch.env.iter().map(|(name, value)| (name, value)));
+    // The variables of the job come after the caller's, which may be those of a job that the caller is a task of.
+    command.env_remove("AM_PINNED").env_remove("AM_TERMINAL").env_remove("PMI_FD");
     command.envs(job.environment(task)).envs(names_of_other_launchers(launch, job, task));
     if !cpus.is_empty() {
         let enough = launch.tasks as usize <= sched::allowed_cpus().len();
@@ -116,7 +118,6 @@ fn spawn_one(
     if matches!(launch.output, Output::Forward(_)) && io::stderr().is_terminal() {
         command.env("AM_TERMINAL", "1");
     }
-    command.envs(launch.env.iter().map(|(name, value)| (name, value)));
     if let Some(wdir) = &launch.wdir {
         command.current_dir(wdir);
     }

@@ -1,7 +1,9 @@
 //! Jobs of several hosts: output, failures, and cleaning up. Each host is an agent on this machine, which a plain command starts instead of
 //! ssh. The programs send no messages.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output};
 
@@ -115,6 +117,39 @@ fn what_cannot_be_started_is_told_with_the_host() {
     told(&["-n", "1", "--hosts", "a", "--launch-agent", "/no/such", "true"], 2, "for host a");
     told(&["-n", "3", "--hosts", "a:1,b:1", "true"], 2, "the hosts take 2");
     told(&["-n", "3", "--hosts", "a:x", "true"], 2, "is not a valid host");
+}
+
+/// `amrun` with these arguments on the hosts a and b, a task on each.
+fn amrun_on_two(dir: &TempDir, args: &[&str]) -> Command {
+    let agent = agent(dir);
+    amrun(&unique(), &[&["-n", "2", "--hosts", "a,b", "--launch-agent", &agent], args].concat())
+}
+
+#[test]
+fn a_variable_that_is_not_text_is_an_error_only_if_the_hosts_get_it() {
+    let _watchdog = Watchdog::new("a_variable_that_is_not_text_is_an_error_only_if_the_hosts_get_it");
+    let (dir, latin) = (TempDir::new(), OsStr::from_bytes(b"caf\xe9"));
+    let output = amrun_on_two(&dir, &["true"]).env("DRINK", latin).env(latin, "1").output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", stderr(&output));
+    let output = amrun_on_two(&dir, &["true"]).env("OMP_DRINK", latin).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains("the variable OMP_DRINK"), "{}", stderr(&output));
+}
+
+#[test]
+fn tasks_of_a_job_inside_a_job_are_those_of_the_inner_job() {
+    let _watchdog = Watchdog::new("tasks_of_a_job_inside_a_job_are_those_of_the_inner_job");
+    let says = "echo $AM_TASK of $AM_NUM_TASKS $MPI_LOCALRANKID $MPI_LOCALNRANKS ${AM_JOB%%:*}";
+    let outer = [("AM_JOB", "x:7"), ("AM_TASK", "7"), ("AM_NUM_TASKS", "9"), ("MPI_LOCALRANKID", "7")];
+    let output =
+        amrun_on_two(&TempDir::new(), &["--tag-output", "sh", "-c", says]).envs(outer).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let mut lines: Vec<String> = stdout(&output).lines().map(str::to_owned).collect();
+    lines.sort();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    for (task, line) in lines.iter().enumerate() {
+        assert!(line.starts_with(&format!("[{task}] {task} of 2 0 1 ")) && !line.ends_with('x'), "{line}");
+    }
 }
 
 /// The agents of the job whose first process is `amrun`: the children of its second process.
