@@ -33,7 +33,7 @@ impl Info {
         };
         add("command", arguments.first().cloned());
         add("argv", arguments.get(1..).map(|rest| rest.join(" ")));
-        add("maxprocs", value_of("AM_JOB_TASKS"));
+        add("maxprocs", value_of("AM_NUM_TASKS").or_else(|| value_of("PMI_SIZE")));
         add("host", value_of("HOSTNAME"));
         add("arch", Some(std::env::consts::ARCH.to_owned()));
         add("wdir", value_of("PWD"));
@@ -198,5 +198,9 @@ mod tests {
         assert_eq!(info.get("argv").unwrap(), Some("-n 7"));
         assert_eq!(info.get("wdir").unwrap(), Some("/home"));
         assert_eq!(info.get("host").unwrap(), None);
+        for name in ["AM_NUM_TASKS", "PMI_SIZE"] {
+            let info = Info::of_start(&arguments, |asked| (asked == name).then(|| "3".to_owned()));
+            assert_eq!(info.get("maxprocs").unwrap(), Some("3"), "{name}");
+        }
     }
 }

@@ -34,6 +34,8 @@ const NEXT_TICKET: u64 = 1 << IN_QUEUE_BITS;
 const STATE_BITS: u32 = 4;
 const OUT: u64 = 0;
 const DRAWS: u64 = 1;
+/// The word of a task that draws while another task waits for it. When the task stores its ticket, it finds this word, and wakes the others.
+const DRAWS_FOR_OTHERS: Entry = Entry(1 << STATE_BITS | DRAWS);
 const WAITS: u64 = 2;
 const HOLDS: u64 = 4;
 /// With [`WAITS`] or [`HOLDS`]: exclusive.
@@ -150,11 +152,14 @@ impl LockQueue {
         let is_free = before & (NEXT_TICKET - 1) == 0;
         let waits = if words.are_far() { WAITS | BY_MESSAGE } else { WAITS };
         let own = Entry::new(ticket, alone | if is_free { HOLDS } else { waits });
-        self.write(words, own)?;
+        let drew = self.write(words, own)?;
         let mut request = LockRequest { queue: self, own, in_the_way: None, failure: None };
-        if !is_free {
+        if !is_free || drew == DRAWS_FOR_OTHERS {
             // A task may have been waiting because this task was drawing its ticket.
-            let woken = request.queue.wake(words).and_then(|entries| request.hold_if_free(words, &entries));
+            let woken = request.queue.wake(words).and_then(|entries| match is_free {
+                true => Ok(true),
+                false => request.hold_if_free(words, entries),
+            });
             // From here on this task is in the queue. After an error, it leaves the queue at the end of the request.
             request.failure = woken.err();
         }
@@ -211,9 +216,20 @@ impl LockQueue {
         self.at.plus((WORD_BYTES * (1 + rank)) as u64)
     }
 
-    fn write(&self, words: &mut impl Words, own: Entry) -> Result<()> {
-        words.rmw(self.word_of(self.own as usize), AtomicOp::Swap(own.0))?;
-        Ok(())
+    /// Stores this task's word, and returns the word before.
+    fn write(&self, words: &mut impl Words, own: Entry) -> Result<Entry> {
+        words.rmw(self.word_of(self.own as usize), AtomicOp::Swap(own.0)).map(Entry)
+    }
+
+    /// Asks the tasks that drew in `entries` to wake the others. Returns whether all of them still drew.
+    fn wait_for_draws(&self, words: &mut impl Words, entries: &[Entry]) -> Result<bool> {
+        let mut still_draw = true;
+        for (rank, entry) in entries.iter().enumerate().filter(|(_, entry)| entry.0 == DRAWS) {
+            let mark = AtomicOp::CompareSwap { expected: entry.0, new: DRAWS_FOR_OTHERS.0 };
+            let before = Entry(words.rmw(self.word_of(rank), mark)?);
+            still_draw &= before.state() == DRAWS;
+        }
+        Ok(still_draw)
     }
 
     /// The words of all tasks.
@@ -267,14 +283,20 @@ impl LockRequest {
 
     fn try_to_hold(&mut self, words: &mut impl Words) -> Result<bool> {
         let entries = self.queue.read(words)?;
-        self.hold_if_free(words, &entries)
+        self.hold_if_free(words, entries)
     }
 
     /// Takes the lock if `entries` allow it. They must have been read after this task stored its own word.
-    fn hold_if_free(&mut self, words: &mut impl Words, entries: &[Entry]) -> Result<bool> {
-        self.in_the_way = self.queue.in_the_way(words, entries, self.own);
-        if self.in_the_way.is_some() {
-            return Ok(false);
+    fn hold_if_free(&mut self, words: &mut impl Words, mut entries: Vec<Entry>) -> Result<bool> {
+        loop {
+            self.in_the_way = self.queue.in_the_way(words, &entries, self.own);
+            if self.in_the_way.is_none() {
+                break;
+            }
+            if self.queue.wait_for_draws(words, &entries)? {
+                return Ok(false);
+            }
+            entries = self.queue.read(words)?;
         }
         self.own = Entry::new(self.own.ticket(), self.own.state() & ALONE | HOLDS);
         self.queue.write(words, self.own)?;
@@ -300,6 +322,11 @@ impl LockRequest {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    use am_core::task::ContextNumber;
+
     use super::*;
 
     fn entry(ticket: u64, state: u64) -> Entry {
@@ -320,5 +347,98 @@ mod tests {
         }
         assert!(!Entry(OUT).is_in_the_way_of(shared));
         assert!(entry(0, DRAWS).is_in_the_way_of(shared) && entry(0, DRAWS).is_in_the_way_of(alone));
+    }
+
+    type Step = Box<dyn FnOnce(&mut Here)>;
+
+    /// The words of a queue, in this process.
+    struct Here {
+        words: Vec<u64>,
+        far: bool,
+        woken: Vec<Endpoint>,
+        /// Called once, before the operation with this number.
+        between: Option<(usize, Step)>,
+        operations: usize,
+    }
+
+    fn index(at: RemoteAddress) -> usize {
+        usize::try_from(at.offset).expect("the words are few") / WORD_BYTES
+    }
+
+    impl Here {
+        fn next(&mut self) {
+            if let Some((_, step)) = self.between.take_if(|(at, _)| *at == self.operations) {
+                step(self);
+            }
+            self.operations += 1;
+        }
+    }
+
+    impl Words for Here {
+        fn rmw(&mut self, at: RemoteAddress, operation: AtomicOp) -> Result<u64> {
+            self.next();
+            let word = &mut self.words[index(at)];
+            let before = *word;
+            *word = match operation {
+                AtomicOp::Swap(new) => new,
+                AtomicOp::FetchAdd(more) => before.wrapping_add(more),
+                AtomicOp::CompareSwap { expected, new } if expected == before => new,
+                _ => before,
+            };
+            Ok(before)
+        }
+
+        fn read(&mut self, at: RemoteAddress, words: &mut [u64]) -> Result<()> {
+            self.next();
+            let first = index(at);
+            words.copy_from_slice(&self.words[first..first + words.len()]);
+            Ok(())
+        }
+
+        fn are_far(&self) -> bool {
+            self.far
+        }
+
+        fn ring(&mut self, task: Endpoint) -> Result<()> {
+            self.woken.push(task);
+            Ok(())
+        }
+
+        fn send_wake(&mut self, task: Endpoint) -> Result<()> {
+            self.woken.push(task);
+            Ok(())
+        }
+
+        fn has_ended(&self, _: TaskId) -> bool {
+            false
+        }
+    }
+
+    /// The second task comes between any two steps of the first one. It holds the lock at once, or is woken when it can.
+    #[test]
+    fn who_waited_only_for_a_ticket_is_woken() {
+        for (far, step) in [false, true].into_iter().flat_map(|far| (0..4).map(move |step| (far, step))) {
+            let tasks: Arc<[Endpoint]> =
+                [0, 1].map(|task| Endpoint::new(TaskId(task), ContextNumber(0))).into();
+            let queue = |own| LockQueue {
+                at: RemoteAddress::from_bytes([0; RemoteAddress::BYTES]),
+                own,
+                tasks: Arc::clone(&tasks),
+            };
+            let second = Rc::new(RefCell::new(None));
+            let (arrived, its_queue) = (Rc::clone(&second), queue(1));
+            let arrive: Step =
+                Box::new(move |words| *arrived.borrow_mut() = its_queue.arrive(words, Lock::Shared).ok());
+            let between = Some((step, arrive));
+            let mut words = Here { words: vec![0; 3], far, woken: Vec::new(), between, operations: 0 };
+            let mut first = queue(0).arrive(&mut words, Lock::Shared).expect("the words are here");
+            if let Some((_, arrive)) = words.between.take() {
+                arrive(&mut words);
+            }
+            let mut second = second.take().expect("the second task has arrived");
+            let is_woken = words.woken.contains(&tasks[1]);
+            assert!(!second.own.waits() || is_woken, "step {step}, far {far}: {:?}", words.words);
+            assert!(first.look(&mut words) && second.look(&mut words));
+        }
     }
 }
