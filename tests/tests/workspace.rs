@@ -194,6 +194,31 @@ fn packages_have_what_a_registry_shows() {
     assert!(published > 10, "only {published} packages: the manifests were not parsed");
 }
 
+/// Cargo does not look for examples in the documentation of the packages that switch that off.
+#[test]
+fn packages_without_documentation_tests_have_no_examples() {
+    let mut without = 0;
+    for member in members() {
+        if !read(format!("{member}/Cargo.toml")).contains("\ndoctest = false") {
+            continue;
+        }
+        without += 1;
+        for path in sources(&root().join(&member).join("src")) {
+            let text = read(&path);
+            let mut fences = text.lines().filter_map(|line| {
+                let line = line.trim_start();
+                line.strip_prefix("/// ```").or_else(|| line.strip_prefix("//! ```"))
+            });
+            // Each second fence ends a block.
+            while let Some(language) = fences.next() {
+                assert_eq!(language, "text", "{}: cargo test would not run this example", path.display());
+                fences.next();
+            }
+        }
+    }
+    assert!(without > 5, "only {without} packages: the manifests were not parsed");
+}
+
 #[test]
 fn one_file_of_mpi_over_am_chooses_the_fabric() {
     let files = sources(&root().join("mpi-over-am/src"));

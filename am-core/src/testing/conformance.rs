@@ -22,7 +22,7 @@ mod put_get;
 mod rmw;
 mod vector;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::watchdog::Watchdog;
 use crate::context::Context;
@@ -54,15 +54,19 @@ pub fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
     checks
 }
 
-/// Runs one check as this task of the job.
+/// Runs one check as this task of the job. Task 0 prints how long the check took.
 ///
 /// # Panics
 /// If the check failed.
 pub fn run<F: Fabric>(name: &str, check: Check<F>, context: &mut Context<F>) {
     let what = format!("check {name} in {}", context.endpoint());
     let _watchdog = Watchdog::new(what, LIMIT);
+    let begun = Instant::now();
     check(context);
     context.gfence().unwrap_or_else(|error| panic!("the fence after check {name}: {error}"));
+    if context.task().0 == 0 {
+        println!("check {name} took {:?}", begun.elapsed());
+    }
 }
 
 /// Runs every check whose name contains `filter`, as this task of the job.

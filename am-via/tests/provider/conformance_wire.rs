@@ -96,15 +96,20 @@ fn two_tasks_with_faults() {
 }
 
 #[test]
-fn three_tasks_staged_with_faults_and_one_credit() {
-    let counts = run(WireOptions { rdma: false, faults: faults(3), ..WireOptions::new(3) }, ONE);
-    assert!(counts.retransmitted > 0 && counts.refused > 0, "{counts:?}");
+fn two_tasks_staged_with_faults_and_one_credit() {
+    faults_and_one_credit(2, false);
 }
 
 #[test]
 #[ignore = "long"]
-fn eight_tasks_with_faults_and_one_credit() {
-    let counts = run(WireOptions { faults: faults(8), ..WireOptions::new(8) }, ONE);
+fn three_and_eight_tasks_with_faults_and_one_credit() {
+    faults_and_one_credit(3, false);
+    faults_and_one_credit(8, true);
+}
+
+fn faults_and_one_credit(num_tasks: u32, rdma: bool) {
+    let options = WireOptions { rdma, faults: faults(num_tasks.into()), ..WireOptions::new(num_tasks) };
+    let counts = run(options, ONE);
     assert!(counts.retransmitted > 0 && counts.refused > 0, "{counts:?}");
 }
 

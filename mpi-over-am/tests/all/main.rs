@@ -11,13 +11,28 @@ mod one_thread {
     pub(crate) mod alike;
 }
 
-/// The tests of `alike` with an environment for any thread.
+/// Tests of `alike` with an environment for any thread. Both policies take the same steps, so the feature `both-policies`, with which
+/// `.ci/run long` runs all of them, is off by default: each module takes seconds to compile and to run. The modules that are left make
+/// every kind of call whose turn another thread can want: waits, requests, windows, new communicators. `threads_*` use several threads.
 #[path = "."]
 mod any_thread {
     pub(crate) type Policy = mpi_over_am::Threads;
 
+    #[cfg(feature = "both-policies")]
     #[path = "alike/mod.rs"]
     pub(crate) mod alike;
+
+    #[cfg(not(feature = "both-policies"))]
+    pub(crate) mod alike {
+        mod collectives_that_do_not_wait;
+        pub(crate) mod common;
+        mod communicators;
+        mod persistent;
+        mod point_to_point;
+        mod requests;
+        mod synchronous;
+        mod windows;
+    }
 }
 
 mod job_of_one;

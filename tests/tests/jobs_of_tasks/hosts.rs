@@ -26,6 +26,7 @@ use mpi_over_am::{Communicator, Environment, Info, SplitType, op};
 fn on_hosts(test: &str, (tasks, hosts): (u32, &str), body: fn()) {
     let Some((good, said)) = said_on_hosts(test, (tasks, hosts), body) else { return };
     assert!(good, "{said}");
+    println!("{said}");
     let ended = said.matches("the body has ended").count();
     assert_eq!(ended, tasks as usize, "{said}");
 }

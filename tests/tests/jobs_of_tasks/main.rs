@@ -17,5 +17,7 @@ mod mpi_threads;
 mod mpi_windows;
 mod pmi;
 mod purge;
+mod records;
+mod registration;
 mod shared_contexts;
 mod wrapped;
