@@ -55,7 +55,7 @@ pub mod limit;
 pub mod start;
 
 pub use am_via_job::settings;
-pub use am_via_os::standard_output::was_closed as output_was_closed;
+pub use am_via_os::standard_output::{say, was_closed as output_was_closed};
 /// A program selects this allocator in one line, and joins its job as usual:
 ///
 /// ```

@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::settings::{BoardKind, Selection, SettingError, Settings, Table};
 
 /// The settings of am-via in a job, and the environment variables from which MPI's settings ([`Settings`]) are read.
-pub use am_via::{job::Variables, output_was_closed, settings::Settings as JobSettings};
+pub use am_via::{job::Variables, output_was_closed, say, settings::Settings as JobSettings};
 
 /// Large blocks of memory that other tasks access by a plain copy, for allocators.
 pub use am_via::JobAllocator;

@@ -121,7 +121,7 @@ pub use error::{Difference, Error, ErrorClass, Fault, Result, Side};
 pub use error_handler::{ErrorFunction, ErrorHandler};
 pub use group::{Comparison, Group, RankRange, SELF_SET, WORLD_SET};
 pub use info::{INFO_KEY_BYTES_MAX, INFO_VALUE_BYTES_MAX, Info};
-pub use job::{JobAllocator, JobFabric, JobSettings, Variables, output_was_closed};
+pub use job::{JobAllocator, JobFabric, JobSettings, Variables, output_was_closed, say};
 pub use message::Mode;
 pub use mpi_datatype as datatype;
 pub use mpi_matching as matching;

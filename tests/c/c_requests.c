@@ -1,6 +1,7 @@
 /* Requests of this library: operations that complete in the call that starts them, invalid handles, many requests, and waits for any of
    several requests. */
 #include "check.h"
+#include <malloc.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -195,8 +196,41 @@ static void progress(void) {
     }
 }
 
+/* The functions of a Fortran program, which takes references. */
+void mpi_grequest_start_(void (*query)(MPI_Aint *, MPI_Status *, int *), void (*free)(MPI_Aint *, int *),
+                         void (*cancel)(MPI_Aint *, int *, int *), MPI_Aint *state, int *request, int *code);
+void mpi_grequest_complete_(int *request, int *code);
+void mpi_wait_(int *request, MPI_Status *status, int *code);
+static int fortran_freed;
+static void fortran_query(MPI_Aint *state, MPI_Status *to, int *code) {
+    *code = *state == 77 ? MPI_Status_set_elements(to, MPI_BYTE, 0) : MPI_ERR_OTHER;
+    MPI_Status_set_cancelled(to, 0);
+}
+static void fortran_free(MPI_Aint *state, int *code) { fortran_freed += *state == 77, *code = MPI_SUCCESS; }
+static void fortran_cancel(MPI_Aint *state, int *complete, int *code) { (void)state, (void)complete, *code = MPI_SUCCESS; }
+
+/* Generalized requests of Fortran programs take no more memory with time. */
+static void fortran_requests(void) {
+    enum { ROUNDS = 2000 };
+    size_t before = 0;
+    for (int i = 0; i < 2 * ROUNDS; i++) {
+        MPI_Aint state = 77;
+        MPI_Status status;
+        int request, code;
+        if (i == ROUNDS) before = mallinfo2().uordblks;
+        mpi_grequest_start_(fortran_query, fortran_free, fortran_cancel, &state, &request, &code);
+        CHECK(code == MPI_SUCCESS);
+        mpi_grequest_complete_(&request, &code);
+        CHECK(code == MPI_SUCCESS);
+        mpi_wait_(&request, &status, &code);
+        CHECK(code == MPI_SUCCESS && fortran_freed == i + 1);
+    }
+    CHECK(mallinfo2().uordblks < before + ROUNDS * 8);
+}
+
 int main(int argc, char **argv) {
     begin(&argc, &argv);
+    fortran_requests();
     ended_sends();
     failures();
     old_handles();

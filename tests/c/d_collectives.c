@@ -191,6 +191,14 @@ static void reductions(int n) {
     EACH_WAY(summed_share, counts[rank], Reduce_scatter, reduce_scatter, out, in, counts, MPI_INT, MPI_SUM, comm);
 }
 
+/* Counts whose sum is more than there can be are refused in each task before anything is sent. */
+static void too_large(void) {
+    MPI_Count counts[64], more = (MPI_Count)(~0ULL >> 1);
+    for (int i = 0; i < size; i++)
+        counts[i] = more;
+    if (size > 1) CHECK(MPI_Reduce_scatter_c(out, in, counts, MPI_INT, MPI_SUM, comm) != MPI_SUCCESS);
+}
+
 static void in_place(int n) {
     for (int i = 0; i < n; i++)
         in[i] = i + rank;
@@ -314,6 +322,7 @@ int main(int argc, char **argv) {
     comm = MPI_COMM_WORLD;
     out = malloc((size_t)(size + 1) * LONG * sizeof(int));
     in = malloc((size_t)(size + 1) * LONG * sizeof(int));
+    too_large();
     static const int lengths[] = {2, 100, LONG};
     for (int i = 0; i < 3; i++) {
         broadcasts(lengths[i]);

@@ -91,6 +91,19 @@ fn a_missing_check_of_the_state_is_noticed() {
     assert!(broken.status.success() && said.contains(&format!("FAILED {CHECK}")), "{said}");
 }
 
+/// As `am-conform --list | head` closes it.
+#[test]
+fn an_output_whose_reader_has_gone_ends_quietly() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_am-conform")).arg("--list").stdout(writer).output().unwrap();
+    assert_eq!(
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()),
+        (Some(128 + 13), "")
+    );
+}
+
 #[test]
 fn a_run_of_nothing_is_no_success() {
     let (output, text) = am_conform(&["--only", "no_check_has_this_name"]);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use am_via_os::atomics::Ordering;
+use am_via_os::atomics::{Ordering, fence};
 use am_via_os::{clock, stack};
 use am_via_shm::layout_job::{RETURN_ADDRESSES_MAX, Text, WAIT_FACTS_WORDS, WaitNote};
 
@@ -13,6 +13,9 @@ use am_via_shm::layout_job::{RETURN_ADDRESSES_MAX, Text, WAIT_FACTS_WORDS, WaitN
 pub const NOTED_AFTER: Duration = Duration::from_secs(1);
 /// A note that is older belongs to an earlier wait, or to a stopped task: a waiting task renews its note twice a second.
 const FRESH_FOR: Duration = Duration::from_millis(2500);
+
+/// How often a note is read that is replaced at the same time.
+const READS_MAX: u32 = 10;
 
 /// What a task waits for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -110,8 +113,10 @@ impl WaitFacts {
 pub(super) fn write(note: &WaitNote, quiet: Duration, facts: WaitFacts) {
     let mut addresses = [0; RETURN_ADDRESSES_MAX];
     let found = stack::return_addresses(&mut addresses);
-    // A reader that sees a time of 0 finds no note. A concurrent reader may still see parts of two notes.
+    // A reader that sees a time of 0 finds no note.
     note.written_ns.store(0, Ordering::Relaxed);
+    // Release: "no note", pairs with the fence in `read`: a reader that has seen a store below also sees that the time has changed.
+    fence(Ordering::Release);
     for (shared, &address) in note.return_addresses.iter().zip(&addresses[..found]) {
         shared.store(address, Ordering::Relaxed);
     }
@@ -124,6 +129,12 @@ pub(super) fn write(note: &WaitNote, quiet: Duration, facts: WaitFacts) {
 
 /// Reads a task's note, which is not to be trusted; `None` if the task has noted no wait.
 pub(super) fn read(note: &WaitNote) -> Option<NotedWait> {
+    // A task renews its note twice a second, so that a reader is disturbed once, or by a task that does not behave.
+    (0..READS_MAX).find_map(|_| read_once(note))
+}
+
+/// The note; `None` if there is none, or the task replaces it meanwhile.
+fn read_once(note: &WaitNote) -> Option<NotedWait> {
     // Acquire: pairs with the store in `write` ("wait noted").
     let written = note.written_ns.load(Ordering::Acquire);
     if written == 0 {
@@ -132,7 +143,7 @@ pub(super) fn read(note: &WaitNote) -> Option<NotedWait> {
     let claimed = note.num_return_addresses.load(Ordering::Relaxed);
     let found =
         usize::try_from(claimed).map_or(RETURN_ADDRESSES_MAX, |found| found.min(RETURN_ADDRESSES_MAX));
-    Some(NotedWait {
+    let noted = NotedWait {
         facts: WaitFacts::from_text(&note.facts.read()),
         quiet: Duration::from_nanos(note.quiet_ns.load(Ordering::Relaxed)),
         age: clock::monotonic().saturating_sub(Duration::from_nanos(written)),
@@ -140,7 +151,10 @@ pub(super) fn read(note: &WaitNote) -> Option<NotedWait> {
             .iter()
             .map(|address| address.load(Ordering::Relaxed))
             .collect(),
-    })
+    };
+    // Acquire: pairs with the fence in `write` ("no note").
+    fence(Ordering::Acquire);
+    (note.written_ns.load(Ordering::Relaxed) == written).then_some(noted)
 }
 
 fn nanos(duration: Duration) -> u64 {
@@ -150,6 +164,7 @@ fn nanos(duration: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use am_via_os::atomics::AtomicBool;
     use am_via_shm::{Mapping, Shared};
 
     fn facts(count: u32) -> WaitFacts {
@@ -185,6 +200,30 @@ mod tests {
         assert!(noted.age < FRESH_FOR && noted.return_addresses.len() > 1);
         note.num_return_addresses.store(u64::MAX, Ordering::Relaxed);
         assert_eq!(read(&note).unwrap().return_addresses.len(), RETURN_ADDRESSES_MAX);
+    }
+
+    /// Each note has as many operations as seconds.
+    #[test]
+    fn a_note_is_read_as_a_whole_while_it_is_replaced() {
+        let (_file, mapping) = Mapping::anonymous(4096).unwrap();
+        let note: Shared<WaitNote> = mapping.atomics(0).unwrap();
+        let is_over = AtomicBool::new(false);
+        let found = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for count in (1..4).cycle().take_while(|_| !is_over.load(Ordering::Relaxed)) {
+                    write(&note, Duration::from_secs(count.into()), facts(count));
+                }
+            });
+            let found: Vec<NotedWait> = (0..5000).filter_map(|_| read(&note)).collect();
+            is_over.store(true, Ordering::Relaxed);
+            found
+        });
+        let is_whole = |noted: &NotedWait| {
+            let operations = noted.facts.as_ref().map(|facts| facts.operations.len() as u64);
+            operations == Some(noted.quiet.as_secs())
+        };
+        let mixed = found.iter().filter(|noted| !is_whole(noted)).count();
+        assert_eq!(mixed, 0, "of {}", found.len());
     }
 
     #[test]

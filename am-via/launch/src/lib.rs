@@ -61,7 +61,7 @@ use uplink::Uplink;
 pub use agent::run_agent;
 pub use am_via_job::{Record, Recorded, log_as_asked, misspelt};
 pub use am_via_os::process::Ended;
-pub use am_via_os::standard_output::was_closed as output_was_closed;
+pub use am_via_os::standard_output::{say, was_closed as output_was_closed};
 pub use cargo::{CargoTarget, TargetKind, build};
 pub use error::LaunchError;
 pub use guard::run_guarded;

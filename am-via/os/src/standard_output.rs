@@ -1,5 +1,7 @@
-//! Whether this process was started with its standard output closed, as `program >&-` does. Before `main`, Rust's runtime opens /dev/null
-//! in its place, and after that a program cannot notice that its output is lost.
+//! Printing on standard output, which may be closed: from the start, as by `program >&-`, or later, as by `program | head`. If it is closed
+//! from the start, Rust's runtime opens /dev/null in its place before `main`, so a program must look before that.
+
+use std::io::{self, Write as _};
 
 use crate::atomics::{AtomicBool, Ordering};
 
@@ -23,4 +25,29 @@ extern "C" fn look() {
 #[must_use]
 pub fn was_closed() -> bool {
     WAS_CLOSED.load(Ordering::Relaxed)
+}
+
+/// Prints a text of `program` on standard output. A reader that has closed the pipe, as `head` does, wants no more: the process ends then,
+/// as quietly as one that SIGPIPE ends. Returns whether the text was written; if not, prints the reason on standard error.
+#[must_use]
+pub fn say(program: &str, text: &str) -> bool {
+    let written = if was_closed() {
+        Err(io::Error::other("it was closed when the program was started"))
+    } else {
+        let mut out = io::stdout().lock();
+        out.write_all(text.as_bytes()).and_then(|()| out.flush())
+    };
+    match written {
+        Ok(()) => true,
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => end_by_closed_pipe(),
+        Err(error) => {
+            eprintln!("{program}: the standard output cannot be written: {error}");
+            false
+        }
+    }
+}
+
+#[expect(clippy::exit, reason = "the program has nothing more to say")]
+fn end_by_closed_pipe() -> ! {
+    std::process::exit(128 + libc::SIGPIPE)
 }

@@ -200,8 +200,8 @@ impl NetworkAddress {
     }
 }
 
-/// The note of a task about a wait in which nothing has arrived for a while. Only the task writes it; a concurrent reader gets a mixture of
-/// two notes, which is harmless.
+/// The note of a task about a wait in which nothing has arrived for a while. Only the task writes it. A reader that finds
+/// the same time before and after it has read everything else has read one note.
 #[repr(C)]
 #[derive(Debug)]
 pub struct WaitNote {

@@ -72,7 +72,7 @@ pub enum VipError {
         users: u32,
     },
     /// A limit of the NIC is reached, or no memory is left (`VIP_ERROR_RESOURCE`).
-    #[error("no more {resource} (limit: {available}): {remedy}")]
+    #[error("no more {resource}{}: {remedy}", limit_of(*available))]
     ErrorResource {
         /// The resource.
         resource: &'static str,
@@ -195,6 +195,11 @@ impl VipError {
             _ => Fault::Caller,
         }
     }
+}
+
+/// The limit of a resource, in parentheses. Memory has none.
+fn limit_of(available: u64) -> String {
+    if available == 0 { String::new() } else { format!(" (limit: {available})") }
 }
 
 /// The codes of VIPL's calls (`VIP_RETURN`). Not among them: `VIP_SUCCESS` and `VIP_NOT_DONE`, which are outcomes, and

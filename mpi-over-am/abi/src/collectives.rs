@@ -584,7 +584,9 @@ collectives! {
         let counts: Vec<u64> = (0..call.object.communicator.size() as usize)
             .map(|rank| count_of(recvcounts.at(rank)))
             .collect::<Outcome<_>>()?;
-        let all = counts.iter().sum::<u64>() as i64;
+        let all = counts.iter().try_fold(0u64, |all, &count| all.checked_add(count));
+        let all = all.and_then(|all| i64::try_from(all).ok());
+        let all = all.ok_or_else(|| Failure::from(Error::TooLarge { call: "reduce_scatter" }))?;
         let send = call.send(sendbuf, all, datatype)?;
         let own = counts[call.rank() as usize] as i64;
         let recv = call.recv(recvbuf, if send.is_some() { own } else { all }, datatype)?;

@@ -51,8 +51,8 @@ pub(crate) unsafe fn put<T>(to: *mut T, value: T) {
     }
 }
 
-/// Stores as much of a string as fits into a buffer of `*len` bytes, with a terminating NUL, and in `*len` the number of stored bytes.
-/// Without a buffer, only the number of bytes that the whole string needs is stored (MPI 5.0 section 15.3.3).
+/// Stores as much of a string as fits into a buffer of `*len` bytes, with a terminating NUL, and in `*len` the number of bytes that the
+/// whole string needs, also if there is no buffer or the string is cut (MPI 5.0 section 15.3.3).
 ///
 /// # Safety
 /// `len` must be null, or readable and writable; `to` must be null or have `*len` writable bytes.
@@ -62,16 +62,12 @@ pub(crate) unsafe fn put_string(text: &str, to: *mut c_char, len: *mut c_int) {
     }
     // SAFETY: `len` is not null, so the caller promises that it is readable.
     let capacity = usize::try_from(unsafe { *len }).unwrap_or(0);
-    if to.is_null() || capacity == 0 {
-        // SAFETY: `len` is not null, so the caller promises that it is writable.
-        unsafe { *len = text.len() as c_int + 1 };
-    } else {
+    if !to.is_null() && capacity > 0 {
         // SAFETY: `to` and `len` are not null, so the caller promises that they can be written.
-        unsafe {
-            crate::text::give_string(text, to, capacity, len);
-            *len += 1;
-        }
+        unsafe { crate::text::give_string(text, to, capacity, len) };
     }
+    // SAFETY: `len` is not null, so the caller promises that it is writable.
+    unsafe { *len = text.len() as c_int + 1 };
 }
 
 /// An element of a table by its index.

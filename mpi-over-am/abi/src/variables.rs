@@ -91,7 +91,14 @@ pub(crate) fn start_mpi(level: c_int) -> mpi_over_am::Result<()> {
     });
     let environment = started.inspect_err(|_| ByCall::set_locking(false))?;
     state::begin(Mpi::new(environment, level));
-    if has_progress_thread { state::start_progress_thread() } else { Ok(()) }
+    let Err(error) = (if has_progress_thread { state::start_progress_thread() } else { Ok(()) }) else {
+        return Ok(());
+    };
+    // Nothing of MPI is left: a later call can start it.
+    let environment = state::end().and_then(|mpi| mpi.environment.borrow_mut().take());
+    // The error above says more than one of this end.
+    let _ = environment.map(Environment::leave);
+    Err(error)
 }
 
 /// The enumeration of a setting whose values are words; `MPI_T_ENUM_NULL` for any other setting.

@@ -206,7 +206,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     fn start_telling(
         &self,
         leader: TaskId,
-        mut told: impl Iterator<Item = TaskId> + Clone,
+        told: impl Iterator<Item = TaskId> + Clone,
         (context_id, tag): (u32, i32),
     ) -> Result<(RequestId, Slot)> {
         let mut state = self.state()?;
@@ -217,11 +217,13 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         }
         let mut words = [0; 2];
         if own == leader {
-            words = take_numbers(&mut state)?;
-            told.try_for_each(|task| match task == leader {
-                true => Ok(()),
-                false => state.send_note(task, (context_id, tag), words),
-            })?;
+            words = take_numbers(&mut state);
+            // Each task waits for its note, also if the note can't be sent to another task.
+            let mut sent = Ok(());
+            for task in told.filter(|&task| task != leader) {
+                sent = sent.and(state.send_note(task, (context_id, tag), words));
+            }
+            sent?;
         }
         let request = state.handlers().requests.insert(true);
         state.handlers().requests.end(request, None);
@@ -386,7 +388,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     pub(crate) fn begin_split(&self, color: Option<i32>, key: i32) -> Result<(Choice, Vec<u64>)> {
         let own = Choice::new(color, key)?;
         let is_leader = self.rank() == 0;
-        let numbers = if is_leader { take_numbers(&mut *self.state()?)? } else { [0; 2] };
+        let numbers = if is_leader { take_numbers(&mut *self.state()?) } else { [0; 2] };
         Ok((own, self.placed_words(&[own.to_word(), numbers[0], numbers[1]])))
     }
 
@@ -474,12 +476,20 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
 }
 
 /// A context id for a new communicator, and one for the local communicators of both groups, if it is an inter-communicator.
-pub(super) fn take_numbers<F: Fabric>(state: &mut crate::state::State<F>) -> Result<Words> {
-    Ok([u64::from(state.context_ids.take()?), u64::from(state.context_ids.take()?)])
+pub(super) fn take_numbers<F: Fabric>(state: &mut crate::state::State<F>) -> Words {
+    let mut take = || state.context_ids.take().map_or(NO_NUMBER, u64::from);
+    [take(), take()]
 }
+
+/// What a task that has no free context id gives instead of one: all tasks that wait for the id then get the same error.
+const NO_NUMBER: u64 = u64::MAX;
 
 /// Checks a context id that the tasks of a group have agreed on.
 fn checked(number: u64) -> Result<u32> {
+    if number == NO_NUMBER {
+        let what = "all context ids of the task that gives them out are in use: free communicators that are no longer needed";
+        return Err(Error::refused(ErrorClass::Other, "a new communicator", what, None));
+    }
     let valid = u32::try_from(number).ok().filter(|number| number % SPACES == 0);
     valid.ok_or(Error::ContextId { number })
 }
@@ -538,6 +548,34 @@ impl Choice {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Settings;
+    use crate::environment::Environment;
+    use crate::policy::OneThread;
+    use am_core::testing::loopback::{Config, Loopback, network};
+    use am_core::testing::watchdog::Watchdog;
+
+    /// The task that gives out the context ids has none left. No other task waits for them for ever.
+    #[test]
+    fn all_tasks_are_told_that_no_context_id_is_left() {
+        let _watchdog = Watchdog::new("no context id is left".to_owned(), std::time::Duration::from_secs(60));
+        let (_network, fabrics) = network(Config::new(3));
+        std::thread::scope(|scope| {
+            for fabric in fabrics {
+                scope.spawn(move || {
+                    let environment =
+                        Environment::<Loopback, OneThread>::on_fabric(fabric, &Settings::default());
+                    let environment = environment.expect("three tasks");
+                    let world = environment.world();
+                    world.state().expect("no call is under way").context_ids.use_up();
+                    let refused = [world.dup().err(), world.split(Some(0), 0).err()];
+                    for error in refused.map(|error| error.expect("no id is left")) {
+                        assert!(error.to_string().contains("all context ids"), "{error}");
+                    }
+                    environment.finalize().expect("all tasks finalize");
+                });
+            }
+        });
+    }
 
     #[test]
     fn a_number_that_no_task_proposes_is_an_error_without_a_peer() {

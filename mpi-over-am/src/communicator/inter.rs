@@ -124,7 +124,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
 
     /// The greeting of a leader: the length of its list, two context ids, and the number of its task.
     pub(crate) fn greeting(&self, list: &[u64]) -> Result<[u64; 4]> {
-        let [first, second] = take_numbers(&mut *self.state()?)?;
+        let [first, second] = take_numbers(&mut *self.state()?);
         let own_task = self.state()?.context.task();
         Ok([list.len() as u64, first, second, u64::from(own_task.0)])
     }

@@ -139,6 +139,14 @@ fn c_progress_thread() {
     }
 }
 
+#[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
+fn c_sessions_refused() {
+    let options = ["-O1", "-Wall", "-Wextra", "-Werror"];
+    let with = [("AM_PROGRESS_THREAD", "on")];
+    programs::compile_and_run_under("mpicc", &options, "c/c_sessions_refused.c", &[&with]);
+}
+
 /// Each call that can wait, in a thread that depends on another thread's send: with direct access to memory, and without, so that transfers
 /// also wait for the target.
 #[test]

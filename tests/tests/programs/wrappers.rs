@@ -17,6 +17,18 @@ fn said(command: &mut Command) -> String {
     said
 }
 
+/// As `mpicc -show | true` closes it.
+#[test]
+fn an_output_whose_reader_has_gone_ends_quietly() {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let output = tool("mpicc").args(["-show", "x.c"]).stdout(writer).output().expect("mpicc starts");
+    assert_eq!(
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()),
+        (Some(128 + 13), "")
+    );
+}
+
 #[test]
 fn show_is_a_line_of_a_compiler() {
     let folder = programs::folder().canonicalize().expect("the path exists");

@@ -194,7 +194,7 @@ impl<U: UserCode> Engine<U> {
                 incoming.tail.completion_counter = 0;
                 incoming.tail.answerable = false;
             }
-            result = result.and(self.fail_incoming(key, purged(), fabric, handlers));
+            result = result.and(unless_purged(self.fail_incoming(key, purged(), fabric, handlers)));
         }
         self.untold.retain(|&(other, _)| other != peer);
         for key in self.ops.keys(|op| op.peer == peer && !op.is_posted() && !op.is_over()) {
@@ -210,13 +210,9 @@ impl<U: UserCode> Engine<U> {
                 continue;
             }
             self.forget_grant(key);
-            result = result.and(self.end_op(key, Err(purged()), fabric, handlers));
+            result = result.and(unless_purged(self.end_op(key, Err(purged()), fabric, handlers)));
         }
-        // This task or the peer asked for the purge, so the error of a purged operation is not reported.
-        match result {
-            Err(Error::Purged { .. }) => Ok(()),
-            result => result,
-        }
+        result
     }
 
     /// Forgets the grant of an operation: the grant has ended.
@@ -251,11 +247,16 @@ impl<U: UserCode> Engine<U> {
             moved = true;
             self.forget_grant(key);
             let purged = Error::Purged { task, by };
-            match self.end_op(key, Err(purged), fabric, handlers) {
-                Err(Error::Purged { .. }) | Ok(()) => {}
-                Err(error) => return Err(error),
-            }
+            unless_purged(self.end_op(key, Err(purged), fabric, handlers))?;
         }
         Ok(moved)
+    }
+}
+
+/// The result of ending a purged operation or message. This task or the peer asked for the purge, so the error about it is not reported.
+fn unless_purged(ended: Result<()>) -> Result<()> {
+    match ended {
+        Err(Error::Purged { .. }) => Ok(()),
+        ended => ended,
     }
 }

@@ -30,6 +30,10 @@ struct Options {
     verbose: bool,
 }
 
+fn say(text: &str) -> bool {
+    am_via_launch::say("am-conform", &format!("{text}\n"))
+}
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let Some(ended) = am_via_conform::run_as_task(&arguments) {
@@ -45,7 +49,10 @@ fn main() -> ExitCode {
     if options.list {
         for check in am_via_conform::list() {
             let where_ = if check.on_wire_only { " (wire only)" } else { "" };
-            println!("{:<13}  {}{where_}: {}", check.level.to_string(), check.name, check.clause);
+            let line = format!("{:<13}  {}{where_}: {}", check.level.to_string(), check.name, check.clause);
+            if !say(&line) {
+                return ExitCode::FAILURE;
+            }
         }
         return ExitCode::SUCCESS;
     }
@@ -58,16 +65,18 @@ fn main() -> ExitCode {
         seed: options.seed,
         ..Plan::default()
     };
-    println!("seed {}", plan.seed);
-    let say = |what: &str| {
-        if options.verbose {
-            println!("{what}");
-        }
+    let told = say(&format!("seed {}", plan.seed));
+    // `say` has reported an error.
+    let tell = |what: &str| {
+        let _ = options.verbose && say(what);
     };
-    match am_via_conform::run(&plan, say) {
+    match am_via_conform::run(&plan, tell) {
         Ok(score) => {
-            println!("{score}");
-            if score.is_perfect() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+            if say(&score.to_string()) && told && score.is_perfect() {
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::FAILURE
+            }
         }
         Err(error) => {
             eprintln!("am-conform: {error}");

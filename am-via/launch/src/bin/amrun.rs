@@ -3,7 +3,6 @@
 #![forbid(unsafe_code)]
 
 use std::ffi::OsString;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -201,7 +200,7 @@ fn main() -> ExitCode {
         return answer_probe(question);
     }
     if let Some(what) = options.write {
-        return said(write(&about_itself(what)));
+        return say(&about_itself(what));
     }
     if options.command.first().is_some_and(|word| word == "info") && options.tasks.is_none() {
         return info(&options.command[1..]);
@@ -416,7 +415,7 @@ fn info(words: &[OsString]) -> ExitCode {
         Err(what) => Options::command().error(ErrorKind::InvalidValue, what).exit(),
     };
     match am_via_launch::info(&wanted) {
-        Ok(text) => said(write(&text)),
+        Ok(text) => say(&text),
         Err(error) => {
             eprintln!("amrun: {error}");
             ExitCode::from(2)
@@ -436,10 +435,8 @@ fn report(words: &[OsString]) -> ExitCode {
     };
     match HangReport::of_process(pid) {
         // Numbers and names can always be serialized.
-        Ok(report) if as_json => {
-            said(write(&format!("{}\n", serde_json::to_string(&report).unwrap_or_default())))
-        }
-        Ok(report) => said(write(&format!("{report}\n"))),
+        Ok(report) if as_json => say(&format!("{}\n", serde_json::to_string(&report).unwrap_or_default())),
+        Ok(report) => say(&format!("{report}\n")),
         Err(error) => {
             eprintln!("amrun: {error}");
             ExitCode::from(2)
@@ -465,24 +462,9 @@ fn about_itself(what: Written) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The exit code of a call that only prints something.
-fn said(written: std::io::Result<()>) -> ExitCode {
-    match written {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("amrun: the standard output cannot be written: {error}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn write(text: &str) -> std::io::Result<()> {
-    if am_via_launch::output_was_closed() {
-        return Err(std::io::Error::other("it was closed when amrun was started"));
-    }
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()
+/// Prints something, which is all that the call does.
+fn say(text: &str) -> ExitCode {
+    if am_via_launch::say("amrun", text) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn answer_probe(question: &str) -> ExitCode {

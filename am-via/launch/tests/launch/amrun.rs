@@ -214,6 +214,16 @@ fn an_output_that_was_closed_from_the_start_is_an_error_once_something_is_lost()
     assert!(output.status.success() && output.stderr.is_empty(), "{}", stderr(&output));
 }
 
+/// As `amrun info | head` closes it.
+#[test]
+fn an_output_whose_reader_has_gone_ends_quietly() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_amrun")).arg("info").stdout(writer).output();
+    let output = output.unwrap();
+    assert_eq!((output.status.code(), &*stderr(&output)), (Some(128 + 13), ""));
+}
+
 #[test]
 fn without_proc_that_is_what_is_missing() {
     let _watchdog = Watchdog::new("without_proc_that_is_what_is_missing");

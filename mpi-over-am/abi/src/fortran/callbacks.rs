@@ -12,9 +12,9 @@ use crate::constants::{
 };
 use crate::types::{Callback, MPI_Datatype, MPI_Status};
 
-/// The extra state that C carries for a Fortran program: the program's own state, and its functions. It is never freed: a key stays in use
-/// while any object has an attribute with this key, and attributes are copied between objects. Programs make few keys and generalized
-/// requests.
+/// The extra state that C carries for a Fortran program: the program's own state, and its functions. That of a generalized request is freed
+/// with the request. That of a key is never freed: a key stays in use while any object has an attribute with this key, and attributes are
+/// copied between objects. Programs make few keys.
 #[derive(Debug)]
 pub(crate) struct Kept {
     functions: [Callback; 3],
@@ -23,21 +23,27 @@ pub(crate) struct Kept {
     small_state: c_int,
 }
 
-impl Kept {
-    /// The extra state for C.
-    pub(crate) fn state(&'static self) -> *mut c_void {
-        std::ptr::from_ref(self).cast_mut().cast()
-    }
+/// Where a [`Kept`] is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KeptAt(*mut Kept);
 
-    unsafe fn of(state: *mut c_void) -> &'static Self {
-        // SAFETY: the caller's promise: `keep` has made the state, which is never freed.
+impl KeptAt {
+    /// The extra state for C.
+    pub(crate) fn state(self) -> *mut c_void {
+        self.0.cast()
+    }
+}
+
+impl Kept {
+    unsafe fn of<'a>(state: *mut c_void) -> &'a Self {
+        // SAFETY: the caller's promise: `keep` has made the state, and nothing has freed it.
         unsafe { &*state.cast_const().cast() }
     }
 }
 
 /// Stores the extra state of a call, and its functions in the order of its arguments.
-pub(crate) fn keep(functions: [Callback; 3], state: i64) -> &'static Kept {
-    Box::leak(Box::new(Kept { functions, state, small_state: state as c_int }))
+pub(crate) fn keep(functions: [Callback; 3], state: i64) -> KeptAt {
+    KeptAt(Box::into_raw(Box::new(Kept { functions, state, small_state: state as c_int })))
 }
 
 type Handle = usize;
@@ -267,10 +273,11 @@ unsafe extern "C-unwind" fn query_in_c(state: *mut c_void, status: *mut MPI_Stat
 
 unsafe extern "C-unwind" fn free_in_c(state: *mut c_void) -> c_int {
     type Free = unsafe extern "C-unwind" fn(*const i64, *mut c_int);
-    // SAFETY: `keep` made the state, and `functions[1]` is the program's free function. A Fortran function takes the address of each
-    // argument; the values at these addresses live until it returns.
+    // SAFETY: `keep` made the state by `Box::into_raw`. This is the last call with it: the request is forgotten before its free function
+    // runs. `functions[1]` is the program's free function. A Fortran function takes the address of each argument; the values at these
+    // addresses live until it returns.
     unsafe {
-        let (kept, mut code) = (Kept::of(state), MPI_SUCCESS);
+        let (kept, mut code) = (Box::from_raw(state.cast::<Kept>()), MPI_SUCCESS);
         let function: Free = std::mem::transmute(kept.functions[1]);
         function(&raw const kept.state, &raw mut code);
         code

@@ -37,14 +37,14 @@ const LICENCES: [(&str, &str); 2] = [
 pub fn run() -> ExitCode {
     match prefix(env::args_os().skip(1)) {
         Ok(Some(prefix)) => match build().and_then(|folder| install(&folder, &prefix)) {
-            Ok(()) => {
-                println!(
+            Ok(()) => standard_output::say(
+                "mpi-install",
+                &format!(
                     "installed below {}; its programs are in {}",
                     prefix.display(),
                     prefix.join("bin").display()
-                );
-                ExitCode::SUCCESS
-            }
+                ),
+            ),
             Err(error) => {
                 eprintln!("mpi-install: {error}");
                 ExitCode::FAILURE

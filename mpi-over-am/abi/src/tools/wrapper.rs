@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use super::fortran;
+use super::{fortran, standard_output};
 
 /// The text of the manual pages.
 pub(super) const HELP: &str = "\
@@ -116,8 +116,7 @@ impl Wrapper {
         }
         if request != Request::Run {
             let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
-            println!("{}", words.join(" "));
-            return ExitCode::SUCCESS;
+            return standard_output::say(self.name, &words.join(" "));
         }
         let error = Command::new(&compiler).args(&words[1..]).exec();
         eprintln!(
