@@ -16,7 +16,7 @@ use crate::constants::MPI_BUFFER_AUTOMATIC;
 use crate::errors::{on_communicator, on_process, with_environment};
 use crate::failure::{Failure, Outcome};
 use crate::requests::keep_request;
-use crate::sessions::on_session;
+use crate::sessions::{buffer_owner, on_session};
 use crate::state::Mpi;
 use crate::types::{MPI_Comm, MPI_Request, MPI_Session};
 
@@ -99,25 +99,13 @@ pub(crate) unsafe fn mpi_comm_iflush_buffer(comm: MPI_Comm, request: *mut MPI_Re
     })
 }
 
-/// The buffers of a session are identified by its handle.
-fn of_session(session: MPI_Session) -> BufferOwner {
-    BufferOwner::Session(session.0 as u64)
-}
-
-/// Waits for the messages in a session's buffer, and detaches it: the session ends.
-pub(crate) fn end_session(mpi: &Mpi, session: MPI_Session) -> Outcome<()> {
-    let owner = of_session(session);
-    mpi.lent.borrow_mut().remove(&owner);
-    with_environment(mpi, |environment| environment.detach_buffer_for(owner).map(drop))
-}
-
 pub(crate) unsafe fn mpi_session_attach_buffer_c(
     session: MPI_Session,
     buffer: *mut c_void,
     size: i64,
 ) -> c_int {
     on_session("MPI_Session_attach_buffer", session, |mpi, _| unsafe {
-        attach(mpi, of_session(session), buffer, size)
+        attach(mpi, buffer_owner(session), buffer, size)
     })
 }
 
@@ -127,16 +115,16 @@ pub(crate) unsafe fn mpi_session_detach_buffer_c(
     size: *mut i64,
 ) -> c_int {
     on_session("MPI_Session_detach_buffer", session, |mpi, _| unsafe {
-        detach(mpi, of_session(session), buffer, size)
+        detach(mpi, buffer_owner(session), buffer, size)
     })
 }
 
 pub(crate) unsafe fn mpi_session_flush_buffer(session: MPI_Session) -> c_int {
-    on_session("MPI_Session_flush_buffer", session, |mpi, _| flush(mpi, of_session(session)))
+    on_session("MPI_Session_flush_buffer", session, |mpi, _| flush(mpi, buffer_owner(session)))
 }
 
 pub(crate) unsafe fn mpi_session_iflush_buffer(session: MPI_Session, request: *mut MPI_Request) -> c_int {
     on_session("MPI_Session_iflush_buffer", session, |mpi, _| unsafe {
-        iflush(mpi, of_session(session), request)
+        iflush(mpi, buffer_owner(session), request)
     })
 }

@@ -19,7 +19,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use mpi_over_am::{ErrorClass, ErrorHandler, Group};
+use mpi_over_am::{BufferOwner, ErrorClass, ErrorHandler, Group};
 
 use crate::communicators::keep_communicator;
 use crate::constants::{MPI_COMM_NULL, MPI_SESSION_NULL, MPI_SUCCESS, MPI_THREAD_MULTIPLE};
@@ -87,6 +87,18 @@ fn session_of(mpi: &Mpi, handle: MPI_Session) -> Outcome<Rc<SessionObject>> {
         };
         Failure::new(ErrorClass::Session, what)
     })
+}
+
+/// The owner of a session's attached buffer: the session's handle.
+pub(crate) fn buffer_owner(session: MPI_Session) -> BufferOwner {
+    BufferOwner::Session(session.0 as u64)
+}
+
+/// Waits for the messages in a session's buffer, and detaches the buffer: the session ends.
+fn detach_buffer(mpi: &Mpi, session: MPI_Session) -> Outcome<()> {
+    let owner = buffer_owner(session);
+    mpi.lent.borrow_mut().remove(&owner);
+    with_environment(mpi, |environment| environment.detach_buffer_for(owner).map(drop))
 }
 
 /// Runs a call about a session.
@@ -181,7 +193,7 @@ pub(crate) unsafe fn mpi_session_finalize(session: *mut MPI_Session) -> c_int {
     on_session("MPI_Session_finalize", handle, |mpi, _| {
         mpi.sessions.remove(handle.0);
         unsafe { *at = MPI_SESSION_NULL };
-        crate::buffers::end_session(mpi, handle)
+        detach_buffer(mpi, handle)
     })
 }
 

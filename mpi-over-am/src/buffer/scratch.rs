@@ -37,8 +37,9 @@ impl Scratch {
             scratch.memory = vec![0; units];
         }
         let at = scratch.memory.as_mut_ptr().cast::<u8>().wrapping_offset(before);
-        // SAFETY: the bytes `from` to `to` around `at` are bytes of the vector, whose first byte is `start`, at most `from`, after `at`. The
-        // vector's bytes are on the heap, so that moving the vector does not move them; the owner keeps them until the operations have ended, and accesses them only as these elements.
+        // SAFETY: the bytes `from` to `to` around `at` are bytes of the vector, whose first byte is `start`, at most `from`, after `at`.
+        // The vector's bytes are on the heap, so that moving the vector does not move them; the owner keeps them until the operations
+        // have ended, and accesses them only as these elements.
         let elements = unsafe { RecvData::new(at, count, datatype) };
         Ok((scratch, elements))
     }

@@ -34,7 +34,8 @@ const NEXT_TICKET: u64 = 1 << IN_QUEUE_BITS;
 const STATE_BITS: u32 = 4;
 const OUT: u64 = 0;
 const DRAWS: u64 = 1;
-/// The word of a task that draws while another task waits for it. When the task stores its ticket, it finds this word, and wakes the others.
+/// The word of a task that draws while another task waits for it. When the task stores its ticket, it finds this word, and wakes the
+/// others.
 const DRAWS_FOR_OTHERS: Entry = Entry(1 << STATE_BITS | DRAWS);
 const WAITS: u64 = 2;
 const HOLDS: u64 = 4;

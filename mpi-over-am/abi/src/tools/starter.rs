@@ -60,7 +60,8 @@ Accepted without effect, because they are not needed: --map-by WHAT, --rank-by W
 library (settings of this one are variables: mpiexec --info --all).
 All other options of the launcher: amrun --help.";
 
-/// This process's variable of this name as `NAME=VALUE`, if it is set. Tasks of this machine inherit it anyway; those of other hosts do not.
+/// This process's variable of this name as `NAME=VALUE`, if it is set. Tasks of this machine inherit it anyway; those of other hosts do
+/// not.
 fn inherited(name: OsString) -> Option<OsString> {
     let value = env::var_os(&name)?;
     Some(assignment(name, value))
