@@ -16,12 +16,14 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// The thread cannot be started; the panic of a handler; the error of a request or of an answer.
     pub(crate) fn work_on_thread(&mut self) -> Result<bool> {
         let mut moved = false;
-        while let Some(job) = self.engine.take_thread_job() {
-            moved = true;
-            if self.thread.is_none() {
-                self.thread = Some(HandlerThread::start(self.fabric.waker())?);
-            }
-            if let Some(thread) = &self.thread {
+        while self.engine.has_thread_jobs() {
+            // If the thread cannot be started now, the jobs stay queued.
+            let thread = match &self.thread {
+                Some(thread) => thread,
+                None => self.thread.insert(HandlerThread::start(self.fabric.waker())?),
+            };
+            if let Some(job) = self.engine.take_thread_job() {
+                moved = true;
                 thread.hand_over(job);
             }
         }

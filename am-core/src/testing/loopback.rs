@@ -24,7 +24,7 @@ use crate::buffer::{
     Access, Arrived, Executor, ForEngine, Grant, InlineBytes, JobBuffer, KeepsPromises, MappedRange,
     PacketWriter, RawBuffer, RawBytes, RemoteAddress,
 };
-use crate::error::{Outcome, Result};
+use crate::error::{Error, Outcome, Result};
 use crate::fabric::{
     Arrival, Event, InLine, Limits, Memory, NextPacket, Payload, Peer, PeerIndex, Post, Traffic, Waker, World,
 };
@@ -119,6 +119,7 @@ pub struct Loopback {
     /// Buffered packets that were delivered but not released.
     held: HashMap<u64, Box<[u8]>>,
     next_place: u64,
+    fails_revoke: bool,
 }
 
 impl Loopback {
@@ -126,6 +127,11 @@ impl Loopback {
     /// old maximum.
     pub fn say_requests_max(&mut self, requests_max: u32) {
         self.config.requests_max = requests_max;
+    }
+
+    /// Makes the next end of a grant that a peer may be using fail.
+    pub fn fail_next_revoke(&mut self) {
+        self.fails_revoke = true;
     }
 }
 
@@ -140,6 +146,7 @@ pub fn network(config: Config) -> (Network, Vec<Loopback>) {
             config,
             held: HashMap::new(),
             next_place: 0,
+            fails_revoke: false,
         })
         .collect();
     (Network::new(inner), endpoints)
@@ -316,6 +323,9 @@ impl Memory for Loopback {
     }
 
     fn revoke_in_use(&mut self, grant: Grant) -> Result<Outcome> {
+        if std::mem::take(&mut self.fails_revoke) {
+            return Err(Error::System { doing: "ending a grant", source: "as the test wants it".into() });
+        }
         self.network.lock().revoke_in_use(self.own, grant)
     }
 

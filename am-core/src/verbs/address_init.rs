@@ -57,10 +57,11 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             self.engine.send_exchange(&mut self.fabric, before, epoch, &known)?;
             let wanted = move || (0..count).map(move |i| TaskId(ahead(ahead(me, distance, tasks), i, tasks)));
             let from = self.engine.endpoint_of(TaskId(ahead(me, distance, tasks)));
-            self.wait_for(Errors::Failures, |context| match context.engine.gone(from) {
-                _ if context.engine.exchange_has(epoch, wanted()) => Ok(Some(())),
-                Some(error) => Err(error),
-                None => Ok(None),
+            self.wait_for(Errors::Failures, |context| {
+                if context.engine.exchange_has(epoch, wanted()) {
+                    return Ok(Some(()));
+                }
+                context.check_collective(from).map(|()| None)
             })?;
         }
         for &target in &self.engine.touched.list() {

@@ -39,7 +39,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// Collective: a data fence of every task, then a barrier (`LAPI_Gfence`). Every task must call its collectives in the same order.
     ///
     /// # Errors
-    /// Those of [`fence_data`](Self::fence_data); all tasks still complete the barrier, unless one has failed. Of errors during the
+    /// Those of [`fence_data`](Self::fence_data); all tasks still complete the barrier, unless one has failed. The failure of any task ends
+    /// the barrier, also after [`set_go_on`](Self::set_go_on), because each task waits for all. Of errors during the
     /// barrier, only the panic of a handler is returned at once. The next call reports other errors, since tasks that have left the barrier
     /// may have caused them.
     pub fn gfence(&mut self) -> Result<()> {
@@ -92,6 +93,12 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         result.and_then(|()| self.take_stashed())
     }
 
+    /// Returns an error if a collective, which waits for the task of `before`, can never end: any task that has failed may be one for which
+    /// that task waits.
+    pub(super) fn check_collective(&self, before: Endpoint) -> Result<()> {
+        self.engine.gone(before).or_else(|| self.engine.first_failure()).map_or(Ok(()), Err)
+    }
+
     /// A dissemination barrier.
     fn barrier(&mut self) -> Result<()> {
         let (own, tasks) = (self.task().0, self.num_tasks());
@@ -102,10 +109,11 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             self.engine.notify_barrier(&mut self.fabric, next, round)?;
             let before =
                 self.engine.endpoint_of(crate::task::TaskId(ahead(own, tasks - (1 << round), tasks)));
-            self.wait_for(Errors::Failures, |context| match context.engine.gone(before) {
-                _ if context.engine.barrier_noticed(number, round) => Ok(Some(())),
-                Some(error) => Err(error),
-                None => Ok(None),
+            self.wait_for(Errors::Failures, |context| {
+                if context.engine.barrier_noticed(number, round) {
+                    return Ok(Some(()));
+                }
+                context.check_collective(before).map(|()| None)
             })?;
         }
         // The last notice may still wait for a credit.

@@ -266,3 +266,92 @@ fn a_scope_that_unwinds_withdraws_and_fails_the_task() {
     });
     drop(network);
 }
+
+/// Each task fails in the end: task 7 never enters the barrier, and all others wait for it, most of them through others.
+#[test]
+fn a_death_ends_the_collectives_of_all_survivors_that_go_on() {
+    for exchanges in [false, true] {
+        let (network, mut nodes, _watchdog) = job(Config::new(8));
+        network.kill(TaskId(7));
+        std::thread::scope(|scope| {
+            for node in &mut nodes[..7] {
+                scope.spawn(move || {
+                    node.set_go_on(true);
+                    let ended = if exchanges { node.exchange(&[1]).map(|_| ()) } else { node.gfence() };
+                    let error = ended.unwrap_err();
+                    assert!(matches!(error, Error::PeerFailed { task: TaskId(7), .. }), "{error}");
+                });
+            }
+        });
+    }
+}
+
+/// Tasks 2 and 3 wait in fences for messages that task 0 accepts late. Tasks 1 and 3 are dead by then, and task 0 has heard only of task 1.
+#[test]
+fn an_answer_that_cannot_be_sent_does_not_keep_others_from_theirs() {
+    let (network, mut nodes, _watchdog) = job(Config::new(4));
+    let tickets: Arc<Mutex<Vec<Ticket>>> = Arc::default();
+    let in_handler = Arc::clone(&tickets);
+    let handler = register_everywhere(&mut nodes, move |message| {
+        in_handler.lock().unwrap().push(message.ticket);
+        Answer::later()
+    });
+    let mut node = nodes.remove(0);
+    let target = node.endpoint();
+    node.set_go_on(true);
+    std::thread::scope(|scope| {
+        let mut fencing = Vec::new();
+        for mut other in nodes.drain(1..).rev() {
+            let own = other.endpoint();
+            other.set_go_on(true);
+            fencing.push(scope.spawn(move || {
+                other.amsend(TaskId(0), handler, &[], &[5; 10], AmOptions::default()).unwrap();
+                other.fence_ops(Some(target))
+            }));
+            // The message and the fence.
+            while node.peer_statistics(own).unwrap().packets_received < 2 {
+                node.probe().unwrap();
+            }
+        }
+        network.kill(TaskId(1));
+        network.kill(TaskId(3));
+        for ticket in tickets.lock().unwrap().drain(..) {
+            node.accept(ticket, Destination::Nowhere, Completion::None).unwrap();
+        }
+        let [of_3, of_2] = <[_; 2]>::try_from(fencing).unwrap();
+        let mut failures = 0;
+        while !of_2.is_finished() {
+            failures += u32::from(node.probe().is_err());
+        }
+        assert!(failures > 0, "the answer to task 3 cannot be sent");
+        of_2.join().unwrap().unwrap();
+        // The dead task, a thread of this process, still waits.
+        network.kill(TaskId(0));
+        of_3.join().unwrap().unwrap_err();
+    });
+}
+
+#[test]
+fn a_purged_operation_ends_though_its_grant_could_not_be_ended_at_once() {
+    let (_network, mut endpoints) = network(Config::new(2));
+    endpoints[0].fail_next_revoke();
+    let mut nodes: Vec<_> = endpoints.into_iter().map(Context::new).collect();
+    let handler = register_everywhere(&mut nodes, |_| Answer::discard());
+    let options = AmOptions::default();
+    let bytes = JobBuffer::zeroed(100_000);
+    let sent = nodes[0].start(Amsend { target: TaskId(1), handler, uhdr: &[], options }, bytes).unwrap();
+    let error = nodes[0].purge_totask(TaskId(1)).unwrap_err();
+    assert!(matches!(error, Error::System { .. }), "{error}");
+    let (mut left, mut handle) = (100, Some(sent));
+    let (buffer, result) = loop {
+        match nodes[0].try_owned(handle.take().unwrap()).unwrap() {
+            Ok(ended) => break ended,
+            Err(again) => handle = Some(again),
+        }
+        nodes[0].probe().unwrap();
+        left -= 1;
+        assert!(left > 0, "the operation does not end");
+    };
+    assert_eq!(buffer.len(), 100_000);
+    assert!(matches!(result, Err(Error::Purged { .. })), "{result:?}");
+}

@@ -3,6 +3,7 @@
 mod calls;
 mod conformance;
 mod failure;
+mod handler_thread;
 mod lapi_errors;
 mod operations;
 mod regions;

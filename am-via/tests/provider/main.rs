@@ -3,6 +3,7 @@
 mod broken;
 mod conformance_wire;
 mod credits;
+mod full_rings;
 mod hostile_memory;
 mod hostile_support;
 mod hostile_vi;

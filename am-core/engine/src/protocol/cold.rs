@@ -154,7 +154,7 @@ impl<U: UserCode> Engine<U> {
             && self.streams.is_empty()
             && self.retries.is_empty()
             && self.fetching.is_empty()
-            && self.thread_jobs.is_empty()
+            && !self.has_thread_jobs()
             && !self.purges.is_closing())
     }
 
@@ -172,6 +172,11 @@ impl<U: UserCode> Engine<U> {
             | self.work_on_closing(fabric, handlers)?;
         self.busy = self.is_eager() || !self.fences.is_empty() || self.has_handlers_on_thread();
         Ok(moved)
+    }
+
+    /// Whether completion handlers wait for the handler thread.
+    pub fn has_thread_jobs(&self) -> bool {
+        !self.thread_jobs.is_empty()
     }
 
     /// The next completion handler for the handler thread.

@@ -126,21 +126,24 @@ impl<U: UserCode> Engine<U> {
     /// Answers the fences of origins that have nothing unfinished here; returns whether there were any.
     ///
     /// # Errors
-    /// `PeerFailed`: an origin is dead.
+    /// The first error of an answer, after all fences were answered. `PeerFailed`: an origin is dead.
     pub(crate) fn work_on_fences<F: Fabric>(&mut self, fabric: &mut F) -> Result<bool> {
         let waiting = core::mem::take(&mut self.fences);
         let before = waiting.len();
         let (unfinished, done): (Vec<_>, Vec<_>) =
             waiting.into_iter().partition(|fence| self.unfinished_from.has(fence.origin));
         self.fences = unfinished;
+        let mut result = Ok(self.fences.len() < before);
         for fence in done {
             self.asked_by.subtract(fence.origin);
             if !self.is_gone(fence.origin.endpoint) {
                 let (label, bytes) = self.answer_of_fence(fence);
-                self.send_control(fabric, fence.origin, Class::Answer, label, bytes)?;
+                let sent = self.send_control(fabric, fence.origin, Class::Answer, label, bytes);
+                // The other origins get their answers even so.
+                result = result.and_then(|moved| sent.map(|()| moved));
             }
         }
-        Ok(self.fences.len() < before)
+        result
     }
 
     /// Handles the answer to a fence of this task: everything sent before the fence is done, so the fence ends.
@@ -217,6 +220,8 @@ impl<U: UserCode> Engine<U> {
     pub fn enter_exchange(&mut self, own: TaskId, contributed: &[u8]) -> u32 {
         let epoch = self.exchanges.entered;
         self.exchanges.entered = epoch.wrapping_add(1);
+        // An exchange that ended with an error has left its table.
+        self.exchanges.tables.retain(|&of, _| of == epoch || of == epoch.wrapping_add(1));
         let mut bytes = [0; CONTRIBUTION_BYTES_MAX];
         bytes[..contributed.len()].copy_from_slice(contributed);
         let table = self.exchanges.table(epoch, self.num_tasks);

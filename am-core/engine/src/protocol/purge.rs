@@ -202,12 +202,17 @@ impl<U: UserCode> Engine<U> {
                 Some(State::Announced { grant: Some(grant), .. }) => Some(*grant),
                 _ => None,
             };
-            if let Some(grant) = grant
-                && fabric.revoke_in_use(grant)? == Outcome::Retry
-            {
-                self.purges.closing.push((key, by));
-                self.busy = true;
-                continue;
+            if let Some(grant) = grant {
+                match fabric.revoke_in_use(grant) {
+                    Ok(Outcome::Done) => {}
+                    // After an error, a peer may still be copying: the grant is asked about again.
+                    outcome => {
+                        self.purges.closing.push((key, by));
+                        self.busy = true;
+                        result = result.and(outcome.map(|_| ()));
+                        continue;
+                    }
+                }
             }
             self.forget_grant(key);
             result = result.and(unless_purged(self.end_op(key, Err(purged()), fabric, handlers)));
@@ -240,9 +245,16 @@ impl<U: UserCode> Engine<U> {
             else {
                 continue;
             };
-            if fabric.revoke_in_use(*grant)? == Outcome::Retry {
-                self.purges.closing.push((key, by));
-                continue;
+            match fabric.revoke_in_use(*grant) {
+                Ok(Outcome::Done) => {}
+                Ok(_) => {
+                    self.purges.closing.push((key, by));
+                    continue;
+                }
+                Err(error) => {
+                    self.purges.closing.push((key, by));
+                    return Err(error);
+                }
             }
             moved = true;
             self.forget_grant(key);

@@ -109,10 +109,14 @@ pub(crate) struct Channel {
 }
 
 impl<D: Device> UserAgent<D> {
+    /// The channel to a NIC, if there is one.
+    pub(crate) fn channel_of(&self, peer: NodeAddress) -> Option<ViNumber> {
+        self.channels.iter().find(|(_, channel)| channel.peer == peer).map(|(&number, _)| number)
+    }
+
     /// The channel to a NIC. Connects to the NIC if there is no channel yet. `None`: not connected yet, try again.
     pub(crate) fn channel_to(&mut self, peer: NodeAddress) -> Result<Option<ViNumber>, VipError> {
-        let known = self.channels.iter().find(|(_, channel)| channel.peer == peer);
-        if let Some((&number, _)) = known {
+        if let Some(number) = self.channel_of(peer) {
             return Ok(Some(number));
         }
         let Some(number) = self.nic.device.connect(self.next_channel, peer)? else { return Ok(None) };

@@ -185,8 +185,12 @@ impl<D: Device> UserAgent<D> {
             News::Ended { id, result } => self.handle_ended(id, result),
             News::TaskFailed(task) => self.handle_failure(task),
             News::Rung => {}
-            // The peer's user agent has already ended the connection of each of its VIs.
-            News::PeerClosed(_) => {}
+            // If the ring was full when the peer closed, the peer's disconnects were not sent.
+            News::PeerClosed(peer) => {
+                if let Some(number) = self.channel_of(peer) {
+                    self.lose_channel(number);
+                }
+            }
         }
     }
 
