@@ -131,6 +131,20 @@ fn end_of(slots: &Slots) -> Connection {
     Connection::new(own, stand_in, 0, bell, SleepBarrier::SenderFence, usize::MAX).expect("both are whole")
 }
 
+/// No messages, for a network thread that is to send none.
+#[derive(Debug)]
+struct Nothing;
+
+impl Waiting for Nothing {
+    fn carry(&mut self) -> bool {
+        false
+    }
+
+    fn fail(&mut self, why: String) {
+        panic!("{why}");
+    }
+}
+
 impl Pair {
     /// `None` without libfabric.
     fn open() -> Option<Self> {
@@ -162,6 +176,14 @@ impl Pair {
         };
         assert_eq!(written, Written::Done);
         self.posted.push(len);
+    }
+
+    /// From now on the sender's network thread sends nothing. On a slow machine it would send some of the lines that wait for more of their
+    /// burst.
+    fn carry_nothing(&mut self) {
+        let mut state = self.sender.far.lock();
+        let thread = NetworkThread::start(None, state.doorbell.clone(), Box::new(Nothing), REST_MAX);
+        state.thread = OnDemand::Here(thread.expect("a thread"));
     }
 
     /// Number of messages with lines that the sender has sent.
@@ -202,6 +224,7 @@ impl Pair {
 #[test]
 fn short_lines_of_a_burst_share_messages() {
     let Some(mut pair) = Pair::open() else { return };
+    pair.carry_nothing();
     for (len, messages) in [(0, 8 + 2), (40, 8 + 2), (1024, 8 + 4), (9000, 8 + 32)] {
         let before = pair.sent();
         for _ in 0..40 {
