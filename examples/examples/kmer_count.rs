@@ -95,7 +95,7 @@ fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {
     }
     let table = Arc::new(Mutex::new(KmerTable::default()));
     let handlers = register(&mut context, &table)?;
-    // The table has more than twice as many slots as there can be words.
+    // The number of slots is more than twice the largest possible number of words.
     let words_max = reads.kmers(k).min(bases).max(1);
     let slots = words_max.div_ceil(u64::from(context.num_tasks())).saturating_mul(2) + 64;
     let remote = if matches!(arguments.by, By::Rmw | By::All) {

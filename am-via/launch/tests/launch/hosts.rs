@@ -211,7 +211,7 @@ fn an_agent_or_a_launcher_that_falls_silent_is_given_up() {
     );
 }
 
-/// `amrun --hosts a,b program | less`, with a person who reads slowly.
+/// A person may read `amrun --hosts a,b program | less` slowly: the launcher then hears nothing from the agents, and must not give them up.
 #[test]
 fn a_pause_of_the_reader_of_the_output_ends_no_job() {
     let _watchdog = Watchdog::new("a_pause_of_the_reader_of_the_output_ends_no_job");
