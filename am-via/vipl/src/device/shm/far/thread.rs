@@ -156,9 +156,9 @@ impl Demands {
             let rest = if alarm.is_some() { None } else { Some(rest_max) };
             let (has_changed, is_readable) = self.wait(alarm, if carries { Some(pause) } else { rest });
             if alarm.is_some() {
-                // A task that is awake may have left the alarm set. Nothing is carried while the alarm is set, so if messages wait, the
-                // alarm rings after the interval.
-                if is_readable || carries && !has_changed {
+                // A task that is awake may have left the alarm set. Nothing is carried while the alarm is set, so if messages still wait
+                // after the interval, the alarm rings. If the task has sent them, the demand is over.
+                if is_readable || carries && !has_changed && self.carry() {
                     // Cleared before the ring, so that the woken task can set the alarm again. AcqRel: pairs with `demand`.
                     self.is_set.swap(false, Ordering::AcqRel);
                     doorbell.ring();
@@ -205,7 +205,8 @@ impl Demands {
         (has_changed, ready.get(1).is_some_and(|&is_readable| is_readable))
     }
 
-    fn carry(&self) {
+    /// Returns whether messages still wait.
+    fn carry(&self) -> bool {
         // Cleared first, so that a message that has to wait from now on is a new demand. AcqRel: pairs with `demand`.
         self.carries.swap(false, Ordering::AcqRel);
         // Excludes forks, so that a copy of the process finds these locks free.
@@ -213,6 +214,7 @@ impl Demands {
         if waits {
             self.carries.store(true, Ordering::Release);
         }
+        waits
     }
 
     /// Reports a panic of the thread to the task.
@@ -307,12 +309,24 @@ mod tests {
                 // The thread sleeps, and waits on the file if the alarm is set.
                 rests();
                 thread.carry();
+                if leaves_the_alarm_set {
+                    is_told.recv().expect("it asks whether messages wait");
+                    assert!(thread.alarm_is_set(), "it has not rung");
+                    answer.send(true).expect("it waits for the answer");
+                }
                 for waits in [true, true, false] {
                     is_told.recv().expect("it carries");
                     assert!(!thread.alarm_is_set(), "it has rung");
                     answer.send(waits).expect("it waits for the answer");
                 }
             }
+            // The task has sent the messages, and sleeps: it is not woken for them.
+            assert_eq!(thread.set_alarm(), Some(true));
+            thread.carry();
+            is_told.recv().expect("it asks whether messages wait");
+            answer.send(false).expect("it waits for the answer");
+            rests();
+            assert!(thread.alarm_is_set(), "it has not rung");
             rests();
             thread.end();
             assert!(is_told.recv().is_err(), "it is gone, with what it used");
