@@ -26,7 +26,7 @@ use crate::{Cause, JobOwner, JobPlan, Record, TaskState, variables_of_this_proce
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 /// Interval at which the watcher looks for news if the job has other hosts.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// How long to wait for the cause of a death, which the system reports after the launcher has reaped the process.
+/// How long to wait for the cause of a death. The system may report it only after the launcher has reaped the process.
 const REAPED_WITHIN: Duration = Duration::from_millis(200);
 
 /// The part of a job that a watcher owns.

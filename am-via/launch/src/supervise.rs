@@ -33,9 +33,11 @@ const LOOK_EVERY_YOUNG: Duration = Duration::from_millis(20);
 const LOOK_EVERY_OLD: Duration = Duration::from_millis(250);
 /// Age up to which a job is young.
 const YOUNG: Duration = Duration::from_secs(2);
-/// How long the launcher waits for the cause of a death behind a wrapper, which the system reports after the wrapper has reaped its child.
-/// It looks for the cause every [`LOOK_EVERY_LEAVING`].
-const REAPED_WITHIN: Duration = Duration::from_millis(200);
+/// How long the launcher waits for the cause of a death behind a wrapper. Before Linux 6.15 the system does not report the cause after the
+/// wrapper has reaped its child; then the wrapper's own end may tell. The launcher looks every [`LOOK_EVERY_LEAVING`].
+const TOLD_WITHIN: Duration = Duration::from_millis(200);
+/// The same while the wrapper has not reaped its child. On a busy machine it may not have run since its child ended.
+const REAPED_WITHIN: Duration = Duration::from_secs(2);
 const LOOK_EVERY_LEAVING: Duration = Duration::from_millis(1);
 /// How often orphans that became children of this process are reaped.
 const REAP_EVERY: Duration = Duration::from_secs(5);
@@ -84,7 +86,8 @@ impl Watch {
         };
         if let Attached::Leaving(process, since) = &self.attached {
             self.behind = process.ended_elsewhere();
-            if self.behind.is_some() || now.duration_since(*since) >= REAPED_WITHIN {
+            let patience = if process.is_unreaped() { REAPED_WITHIN } else { TOLD_WITHIN };
+            if self.behind.is_some() || now.duration_since(*since) >= patience {
                 self.attached = Attached::Gone;
             }
         }

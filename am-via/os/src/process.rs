@@ -13,6 +13,8 @@ use crate::{poll, signal};
 #[derive(Debug)]
 pub struct PidFd {
     fd: OwnedFd,
+    /// The number of the process, which another process may get once this one has been reaped.
+    pid: libc::pid_t,
 }
 
 /// The kernel's `struct pidfd_info` (`linux/pidfd.h`) in its first form.
@@ -55,21 +57,27 @@ impl PidFd {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: `fd` was just returned by the kernel as a new descriptor without another owner.
-        Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
+        Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd) }, pid })
     }
 
     /// Sends the process a signal. Nothing happens if the process has ended.
     pub fn signal(&self, signal: i32) {
+        let _ = self.try_signal(signal);
+    }
+
+    /// Sends the process a signal, or only checks with signal 0. Fails if the process has been reaped.
+    fn try_signal(&self, signal: i32) -> io::Result<()> {
         // SAFETY: pidfd_send_signal takes an open descriptor, two integers and a null pointer for the default information.
-        unsafe {
+        let status = unsafe {
             libc::syscall(
                 libc::SYS_pidfd_send_signal,
                 self.fd.as_raw_fd(),
                 signal,
                 std::ptr::null::<libc::siginfo_t>(),
                 0,
-            );
-        }
+            )
+        };
+        if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
     /// Whether the process has ended (reaped or not).
@@ -86,20 +94,45 @@ impl PidFd {
         self.wait(libc::WNOWAIT)
     }
 
-    /// How this process, which is not a child of the caller, has ended, once its own parent has reaped it (Linux 6.15 and later). `None`
-    /// before that, and if the system does not report it.
+    /// How this process, which is not a child of the caller, has ended. `None` while it runs, and if the system does not report it: before
+    /// Linux 6.15 it does not if the process's own parent has reaped the process.
     #[must_use]
     pub fn ended_elsewhere(&self) -> Option<Ended> {
+        let status = self.status_unreaped().or_else(|| self.status_reaped())?;
+        Some(match status & 0x7f {
+            0 => Ended::Exited(status >> 8 & 0xff),
+            signal => Ended::Signalled(signal),
+        })
+    }
+
+    /// The wait status of a process that has ended and has not been reaped, from `/proc/PID/stat`. `None` if the status is 0, because the
+    /// system also shows 0 to a caller that may not see the status.
+    fn status_unreaped(&self) -> Option<i32> {
+        // The main thread of a process may end before the process does.
+        if !self.has_ended() {
+            return None;
+        }
+        let line = std::fs::read_to_string(format!("/proc/{}/stat", self.pid)).ok()?;
+        // Fields 1 and 2 are the number and the name in brackets, which may contain anything; field 52 is the wait status.
+        let (_, fields) = line.rsplit_once(')')?;
+        let status = fields.split_ascii_whitespace().nth(52 - 3)?.parse().ok()?;
+        // If the process is still unreaped, the line was about this process, and not about another one with its number.
+        (status != 0 && self.is_unreaped()).then_some(status)
+    }
+
+    /// The wait status of a process that has been reaped (Linux 6.15 and later).
+    fn status_reaped(&self) -> Option<i32> {
         let mut info = ExitInfo { mask: EXIT_INFO, ..ExitInfo::default() };
         // SAFETY: the request names the size of `ExitInfo`, a live local, which is all that the kernel writes.
         let status = unsafe { libc::ioctl(self.fd.as_raw_fd(), GET_EXIT_INFO, &raw mut info) };
-        if status != 0 || info.mask & EXIT_INFO == 0 {
-            return None;
-        }
-        Some(match info.exit_code & 0x7f {
-            0 => Ended::Exited(info.exit_code >> 8 & 0xff),
-            signal => Ended::Signalled(signal),
-        })
+        (status == 0 && info.mask & EXIT_INFO != 0).then_some(info.exit_code)
+    }
+
+    /// Whether the process runs, or has ended and has not been reaped by its parent.
+    #[must_use]
+    pub fn is_unreaped(&self) -> bool {
+        // Other errors mean that the process is there, but may not be signalled.
+        !self.try_signal(0).is_err_and(|error| error.raw_os_error() == Some(libc::ESRCH))
     }
 
     /// Reaps this child if it has ended. After that another process may get its number.
@@ -259,6 +292,35 @@ mod tests {
             }
             assert_eq!(pidfd.ended_elsewhere(), Some(expected));
             drop(parent.stdin.take());
+            parent.wait().unwrap();
+        }
+    }
+
+    #[test]
+    fn how_a_grandchild_ended_is_known_while_its_parent_has_not_reaped_it() {
+        for (script, expected) in [("exit 7", Ended::Exited(7)), ("kill -9 $$", Ended::Signalled(9))] {
+            // The parent turns into a program that never reaps its child.
+            let wrapper = format!("exec 3<&0; sh -c 'read go <&3; {script}' & echo $!; exec sleep 1000");
+            let mut parent = Command::new("sh")
+                .args(["-c", &wrapper])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let mut number = String::new();
+            BufReader::new(parent.stdout.take().unwrap()).read_line(&mut number).unwrap();
+            let pidfd = PidFd::open(number.trim().parse().unwrap()).unwrap();
+            assert!(pidfd.ended_elsewhere().is_none() && pidfd.is_unreaped());
+            // Until then the shell could reap its child.
+            let name_of_parent = || std::fs::read_to_string(format!("/proc/{}/comm", parent.id())).unwrap();
+            while name_of_parent() != "sleep\n" {
+                std::thread::yield_now();
+            }
+            parent.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
+            poll::poll(&[pidfd.as_fd()], None).unwrap();
+            assert!(pidfd.has_ended() && pidfd.is_unreaped());
+            assert_eq!(pidfd.ended_elsewhere(), Some(expected));
+            parent.kill().unwrap();
             parent.wait().unwrap();
         }
     }

@@ -134,6 +134,25 @@ fn what_a_task_starts_inherits_nothing_of_the_job() {
     assert!(report.is_success(), "{report}");
 }
 
+/// The system tells how a process has ended that its parent has not reaped.
+#[test]
+fn a_death_behind_a_wrapper_that_does_not_reap_its_child_is_told_with_its_cause() {
+    let _watchdog =
+        Watchdog::new("a_death_behind_a_wrapper_that_does_not_reap_its_child_is_told_with_its_cause");
+    let dir = TempDir::new();
+    // The wrapper of task 0 turns into a program that knows nothing of its child, and then the task begins.
+    let script = "test $AM_TASK = 0 || exec \"$@\"
+        (until read name </proc/$$/comm && test $name = sleep; do sleep 0.01; done; exec \"$@\") & exec sleep 1000";
+    let args = ["-c", script, "wrapper"].map(Into::into).into_iter().chain([own_binary()]).chain(role_args());
+    let running = Launch::new("sh", args).tasks(2).env(ROLE, "attach and abort").capture(&dir.0).start();
+    let running = running.unwrap();
+    wait_until(|| running.job().state(0) == TaskState::Dead);
+    running.end();
+    let failure = running.wait().unwrap().failure.unwrap();
+    assert_eq!((failure.task, failure.cause), (0, Cause::Signalled(6)));
+    assert_eq!(failure.last_words, "I cannot go on");
+}
+
 #[test]
 fn a_death_behind_a_wrapper_is_seen_while_the_wrapper_lives() {
     let _watchdog = Watchdog::new("a_death_behind_a_wrapper_is_seen_while_the_wrapper_lives");

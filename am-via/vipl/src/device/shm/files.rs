@@ -26,8 +26,9 @@ use am_via_shm::{Doorbell, Mapping, Shared, SharedAtomics, SleepBarrier};
 use super::far::Far;
 use super::peers::Peers;
 
-/// Longest wait for the launcher's report of a death that a transfer has noticed. The launcher usually needs milliseconds.
-const REPORTED_WITHIN: Duration = Duration::from_secs(1);
+/// Longest wait for the launcher's report of a death that a transfer has noticed. The launcher usually needs milliseconds; it waits up to
+/// two seconds for the cause of a death behind a wrapper.
+const REPORTED_WITHIN: Duration = Duration::from_secs(5);
 /// Longest wait for the report of a failure after a task has unexposed memory that a peer still uses: a failing task does so before its
 /// failure is known.
 const FAILED_WITHIN: Duration = Duration::from_millis(200);
