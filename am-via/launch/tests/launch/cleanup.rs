@@ -144,11 +144,15 @@ fn a_second_signal_kills_who_ignores_the_first() {
     let mark = unique();
     let script = "trap '' INT; sleep 1000 & echo ready; wait";
     let (mut child, _lines) = start(&mark, script);
-    kill("INT", child.id());
-    // Two signals in quick succession count as one, so the test waits between them.
-    std::thread::sleep(Duration::from_millis(400));
-    kill("INT", child.id());
-    assert_eq!(child.wait().unwrap().code(), Some(128 + 2));
+    // Signals in quick succession count as one, so the test waits between them, and sends more of them while the job goes on.
+    let ended = loop {
+        kill("INT", child.id());
+        std::thread::sleep(Duration::from_millis(400));
+        if let Some(ended) = child.try_wait().unwrap() {
+            break ended;
+        }
+    };
+    assert_eq!(ended.code(), Some(128 + 2));
     assert_eq!(marked(&mark), Vec::<u32>::new());
 }
 
@@ -156,12 +160,14 @@ fn a_second_signal_kills_who_ignores_the_first() {
 fn sigusr2_reaches_those_who_catch_it_and_ends_nobody() {
     let _watchdog = Watchdog::new("sigusr2_reaches_those_who_catch_it_and_ends_nobody");
     let mark = unique();
-    // The sleeping child has no handler: the signal would end the child, and so the wait.
+    // The sleeping children have no handler, so the signal would end them. A shell that only waited could get the signal before the wait,
+    // and would then wait for ever.
     let script = r"
-        trap 'echo report' USR2; trap 'exit 0' TERM
+        trap 'echo report; told=1' USR2; trap 'exit 0' TERM
         sleep 1000 & child=$!
         echo ready
-        wait; kill -0 $child && echo alive
+        until [ $told ]; do sleep 0.01 || echo killed; done
+        kill -0 $child && echo alive
         wait";
     let (mut child, mut lines) = start(&mark, script);
     kill("USR2", child.id());

@@ -3,6 +3,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output};
@@ -55,10 +56,19 @@ fn the_output_and_the_numbers_are_those_of_one_job() {
 #[test]
 fn bindings_are_told_for_each_host_and_errors_can_go_with_the_output() {
     let _watchdog = Watchdog::new("bindings_are_told_for_each_host_and_errors_can_go_with_the_output");
-    let more = ["--report-bindings", "--merge-output", "sh", "-c", "echo err >&2; sleep 0.2"];
-    let output = on_hosts("2", "a,b", &more);
-    assert_eq!(stdout(&output), "err\nerr\n");
-    let said = stderr(&output);
+    let dir = TempDir::new();
+    let told = dir.0.join("told");
+    // The tasks live until the lines are printed, because the agents read the bindings of live processes.
+    let script = format!("echo err >&2; until test -e {}; do sleep 0.01; done", told.display());
+    let more = ["--report-bindings", "--merge-output", "sh", "-c", &script];
+    let mut child = amrun_on_two(&dir, &more).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap());
+    let mut said = String::new();
+    for _ in 0..2 {
+        lines.read_line(&mut said).unwrap();
+    }
+    fs::write(told, "").unwrap();
+    assert_eq!(stdout(&wait(child)), "err\nerr\n");
     for task in 0..2 {
         assert!(said.contains(&format!("task {task} may run on processors ")), "{said}");
     }
@@ -72,7 +82,11 @@ fn each_host_writes_the_output_of_its_tasks_to_files_and_says_what_it_runs() {
     let agent = agent(&dir);
     let args =
         ["-n", "3", "--hosts", "a:2,b", "--launch-agent", &agent, "--output-dir", "out/put", "--verbose"];
-    let program = ["--wdir", "/", "sh", "-c", "echo out $AM_TASK; echo err $AM_TASK >&2; [ $AM_TASK != 2 ]"];
+    // Task 2 fails when the other tasks have written everything.
+    let script = "echo out $AM_TASK; echo err $AM_TASK >&2; [ $AM_TASK != 2 ] && exit
+        until [ -s \"$0/task-0.stderr\" ] && [ -s \"$0/task-1.stderr\" ]; do sleep 0.01; done; exit 1";
+    let folder = dir.0.join("out/put");
+    let program = ["--wdir", "/", "sh", "-c", script, folder.to_str().unwrap()];
     let output = amrun(&mark, &[&args[..], &program].concat()).current_dir(&dir.0).output().unwrap();
     assert_eq!(stdout(&output), "");
     for task in 0..3 {
@@ -159,11 +173,16 @@ fn agents(amrun: u32) -> Vec<u32> {
 
 /// Starts a job of two hosts, calls `end` with the processes of its launcher and its agents, and waits until no process is left.
 fn ended_by(end: impl FnOnce(u32, &[u32])) -> Output {
+    ended_by_with(&[], end)
+}
+
+/// [`ended_by`] with these variables.
+fn ended_by_with(variables: &[(&str, &str)], end: impl FnOnce(u32, &[u32])) -> Output {
     let (dir, mark) = (TempDir::new(), unique());
     let agent = agent(&dir);
     let sleeper = format!("sleep 1000 & touch {}/$AM_TASK; wait", dir.0.display());
     let args = ["-n", "2", "--hosts", "a,b", "--launch-agent", &agent, "sh", "-c", &sleeper];
-    let child = amrun(&mark, &args).env("AM_HOST_SILENCE_SECONDS_MAX", "3").spawn().unwrap();
+    let child = amrun(&mark, &args).envs(variables.iter().copied()).spawn().unwrap();
     let launcher = child.id();
     wait_until(|| dir.0.join("0").exists() && dir.0.join("1").exists());
     end(launcher, &agents(launcher));
@@ -191,8 +210,9 @@ fn nothing_is_left_whichever_process_is_killed() {
 #[test]
 fn an_agent_or_a_launcher_that_falls_silent_is_given_up() {
     let _watchdog = Watchdog::new("an_agent_or_a_launcher_that_falls_silent_is_given_up");
-    let silent_agent = std::thread::spawn(|| ended_by(|_, agents| kill("STOP", agents[1])));
-    let silent_launcher = ended_by(|guard, agents| {
+    let soon = [("AM_HOST_SILENCE_SECONDS_MAX", "3")];
+    let silent_agent = std::thread::spawn(move || ended_by_with(&soon, |_, agents| kill("STOP", agents[1])));
+    let silent_launcher = ended_by_with(&soon, |guard, agents| {
         let launcher = children(guard)[0];
         kill("STOP", launcher);
         // The agents end their tasks while the launcher is stopped.

@@ -129,8 +129,13 @@ fn the_others_are_woken_when_a_task_is_killed() {
 #[test]
 fn who_does_not_end_when_told_is_killed() {
     let _watchdog = Watchdog::new("who_does_not_end_when_told_is_killed");
-    let script = "trap '' TERM INT; test $AM_TASK != 0 || exit 4; while :; do sleep 1000; done";
-    let report = Launch::new("sh", ["-c", script]).tasks(3).grace(Duration::from_millis(50)).run().unwrap();
+    // Task 0 fails when the other tasks ignore the signals.
+    let script = "trap '' TERM INT; cd \"$0\"; >$AM_TASK
+        if test $AM_TASK = 0; then until test -e 1 -a -e 2; do sleep 0.01; done; exit 4; fi
+        while :; do sleep 1000; done";
+    let dir = TempDir::new();
+    let args = ["-c".as_ref(), script.as_ref(), dir.0.as_os_str()];
+    let report = Launch::new("sh", args).tasks(3).grace(Duration::from_millis(50)).run().unwrap();
     assert_eq!(report.exit_code(), 4);
     assert!(report.tasks[1].killed && report.tasks[2].killed && !report.tasks[0].killed);
     assert_eq!(report.left_behind, 0);
@@ -235,7 +240,7 @@ fn a_task_may_join_when_its_wrapper_has_ended() {
 fn a_task_that_gives_up_fails_the_job_whatever_its_exit_code() {
     let _watchdog = Watchdog::new("a_task_that_gives_up_fails_the_job_whatever_its_exit_code");
     let dir = TempDir::new();
-    let report = role_job("task 1 gives up").tasks(2).capture(&dir.0).run().unwrap();
+    let report = role_job("task 1 gives up").tasks(2).capture(&dir.0).grace(PATIENCE).run().unwrap();
     assert!(report.stdout(0).unwrap().contains("saw: task 1 gave up: no input"));
     assert_eq!((report.exit_code(), report.to_string().as_str()), (1, "task 1 gave up: no input"));
 }
