@@ -51,7 +51,7 @@ impl Default for Plan {
         Self {
             only: None,
             seed: 1,
-            patience: Duration::from_secs(10),
+            patience: Duration::from_secs(40),
             over_shm: true,
             over_ofi: false,
             over_wire: true,

@@ -367,7 +367,12 @@ impl<D: Device> Pair<D> {
         Ok(error)
     }
 
-    /// Makes progress until `look` finds something, for at most [`PATIENCE`]. `what` names it in the failure.
+    /// How long a check waits for an event.
+    pub(super) fn patience(&self) -> Duration {
+        self.terms.patience
+    }
+
+    /// Makes progress until `look` finds something, for at most [`Self::patience`]. `what` names it in the failure.
     #[track_caller]
     pub(super) fn until<T>(
         &mut self,

@@ -11,7 +11,7 @@ use super::pair::{Pair, Stop};
 use super::suite::Check;
 
 /// How long a side waits for the other side to end a check. Longer than any wait inside a check.
-const OTHER_SIDE: Duration = Duration::from_secs(30);
+const OTHER_SIDE: Duration = Duration::from_secs(100);
 
 /// Runs a check. Returns the reason if it failed on this side.
 pub(super) fn run<D: Device>(pair: &mut Pair<D>, check: &Check<D>) -> Option<String> {

@@ -53,7 +53,7 @@ fn ask<D: Device>(pair: &mut Pair<D>, vi: ViHandle) -> Result<PeerAttributes, Vi
 
 /// Side B waits for the next client.
 fn client<D: Device>(pair: &mut Pair<D>) -> Outcome<ConnectionRequest> {
-    Ok(pair.nic.connect_wait(service()?, Some(Duration::from_secs(10)))?)
+    Ok(pair.nic.connect_wait(service()?, Some(pair.patience()))?)
 }
 
 fn server_accepts_a_client<D: Device>(pair: &mut Pair<D>) -> Outcome {

@@ -246,8 +246,8 @@ fn killed_peers_are_reported<D: Device>(pair: &mut Pair<D>) -> Outcome {
     let vi = pair.vi(pair.delivery())?;
     pair.post_recv(vi, Descriptor::receive())?;
     let other = pair.other();
-    let soon = Some(std::time::Duration::from_secs(5));
-    pair.nic.connect_peer_request(vi, am_via_vipl::Discriminator::default(), other, soon)?;
+    let patience = Some(pair.patience());
+    pair.nic.connect_peer_request(vi, am_via_vipl::Discriminator::default(), other, patience)?;
     let connected = pair.nic.connect_peer_wait(vi);
     if !pair.is_a() {
         return Ok(());

@@ -32,7 +32,7 @@ const NONE: &[u8] = b"";
 
 fn ask<D: Device>(pair: &mut Pair<D>, vi: am_via_vipl::ViHandle, local: &[u8], remote: &[u8]) -> Outcome {
     let to = NetAddress::new(pair.other(), Discriminator::new(remote)?);
-    Ok(pair.nic.connect_peer_request(vi, Discriminator::new(local)?, to, Some(Duration::from_secs(10)))?)
+    Ok(pair.nic.connect_peer_request(vi, Discriminator::new(local)?, to, Some(pair.patience()))?)
 }
 
 fn peers_connect<D: Device>(pair: &mut Pair<D>) -> Outcome {

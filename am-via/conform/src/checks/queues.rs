@@ -93,7 +93,7 @@ fn with_cq<D: Device>(pair: &mut Pair<D>, entries: u32) -> Outcome<(ViHandle, Cq
 }
 
 fn entry<D: Device>(pair: &mut Pair<D>, cq: CqHandle) -> Outcome<CqEntry> {
-    Ok(pair.nic.cq_wait(cq, Some(Duration::from_secs(10)))?)
+    Ok(pair.nic.cq_wait(cq, Some(pair.patience()))?)
 }
 
 fn cq_names_vi_and_queue<D: Device>(pair: &mut Pair<D>) -> Outcome {

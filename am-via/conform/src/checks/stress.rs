@@ -147,7 +147,7 @@ fn stress_of_many_vis_and_one_cq<D: Device>(pair: &mut Pair<D>) -> Outcome {
         }
     }
     for _ in 0..16 * 64 {
-        let entry = pair.nic.cq_wait(cq, Some(std::time::Duration::from_secs(10)))?;
+        let entry = pair.nic.cq_wait(cq, Some(pair.patience()))?;
         let Some((vi, next)) = vis.iter_mut().find(|(vi, _)| *vi == entry.vi) else {
             return crate::pair::fail("an entry of an unknown VI");
         };
