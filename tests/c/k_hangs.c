@@ -1,4 +1,4 @@
-/* Programs that hang; the first argument names one of them. Each is ended from outside. */
+/* Programs that hang; the first argument names one of them. Each but `slow` is ended from outside. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,11 +55,12 @@ static void wrong_tag(void) {
     receive_from(1 - rank, 12);
 }
 
-/* Waits for a while, and then goes on. */
+/* Waits for this number of seconds, and then goes on. */
+static unsigned slow_seconds;
 static void slow(void) {
     int word = 4;
     if (rank == 1) {
-        usleep(3000000);
+        sleep(slow_seconds);
         MPI_Send(&word, 1, MPI_INT, 0, 2, MPI_COMM_WORLD);
     } else if (rank == 0) {
         receive_from(1, 2);
@@ -84,6 +85,7 @@ int main(int argc, char **argv) {
         {"cycle", cycle}, {"reversed", reversed}, {"sends", sends}, {"barrier", barrier},
         {"ended", ended}, {"wrong_tag", wrong_tag}, {"slow", slow}, {"lock", lock},
     };
+    if (argc > 2) slow_seconds = (unsigned)atoi(argv[2]);
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);

@@ -16,6 +16,7 @@ static void die(int number) {
 int main(int argc, char **argv) {
     int rank;
     long word = 4;
+    const char *pause = getenv("T_TRACE_MILLISECONDS");
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (rank == 0) {
@@ -28,7 +29,7 @@ int main(int argc, char **argv) {
     } else {
         for (int i = 0; i < 10; i++) {
             MPI_Recv(&word, 1, MPI_LONG, 0, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-            if (i == 0) usleep(300000);
+            if (i == 0) usleep(1000 * (pause ? atoi(pause) : 300));
             MPI_Send(&word, 1, MPI_LONG, 0, 8, MPI_COMM_WORLD);
         }
         for (int i = 2; i >= 0; i--) MPI_Recv(&word, 1, MPI_LONG, 0, i, MPI_COMM_WORLD, MPI_STATUS_IGNORE);

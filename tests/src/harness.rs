@@ -43,7 +43,7 @@ const MARK: &str = "TEST_JOB_MARK";
 /// The last line of a task whose body has returned: a binary without a test of this name also exits with 0.
 const BODY_ENDED: &str = "(the task's body has ended)";
 /// Default time limit: far longer than any job takes, however busy the machine is.
-const TIME_LIMIT: Duration = Duration::from_secs(180);
+const TIME_LIMIT: Duration = Duration::from_secs(400);
 /// Additional time for the launcher, after which the harness gives up.
 const TIME_TO_CLEAN_UP: Duration = Duration::from_secs(60);
 /// How long tasks may go on after one has failed. Longer than the launcher's default, because tests check what the other tasks print.

@@ -9,7 +9,7 @@ use am_tests::harness::{PROVIDERS, WAYS, job};
 use am_via::Task;
 
 /// The whole suite takes seconds; eight tasks on a busy machine with two cores take longer. Each check has its own watchdog.
-const TIME_LIMIT: Duration = Duration::from_secs(400);
+const TIME_LIMIT: Duration = Duration::from_secs(1000);
 
 fn suite() {
     let filter = std::env::var("AM_CHECK").unwrap_or_default();

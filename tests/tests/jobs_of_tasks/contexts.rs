@@ -43,7 +43,7 @@ fn each_context_passes_the_suite_beside_the_others() {
         job("each_context_passes_the_suite_beside_the_others")
             .tasks(2)
             .env("AM_MEMORY", memory)
-            .time_limit(Duration::from_secs(300))
+            .time_limit(Duration::from_secs(1000))
             .run(|| {
                 in_threads(|number, context| {
                     // Each thread begins with different checks.
@@ -342,7 +342,7 @@ fn every_thread_to_every_thread() {
         job("every_thread_to_every_thread")
             .tasks(2)
             .env("AM_MEMORY", memory)
-            .time_limit(Duration::from_secs(300))
+            .time_limit(Duration::from_secs(1000))
             .run(|| in_so_many_threads(THREADS, to_everybody));
     }
 }

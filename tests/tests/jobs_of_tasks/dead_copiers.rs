@@ -22,7 +22,10 @@ fn run() {
     let memory = context.alloc(if task.number() == 0 { BYTES } else { 8 }).expect("alloc");
     let region = context.expose(memory, Access::READ_WRITE).expect("expose");
     let addresses = context.address_init(region.address(0)).expect("all tasks exchange addresses");
+    // Task 0 has the addresses when it reaches the fence. The end of task 1 may end the fence for task 0.
+    let fenced = context.gfence();
     if task.number() == 1 {
+        fenced.expect("all tasks reach the fence");
         let bytes = vec![1; BYTES];
         std::thread::spawn(|| {
             std::thread::sleep(Duration::from_millis(300));

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use am_core::error::{Error, Refusal};
 use am_core::handler::{Answer, Completion, HandlerId};
@@ -121,8 +120,7 @@ fn a_panic_in_a_handler_is_not_lost_where_nobody_asks() {
                 .expect("its own memory");
         }
     };
-    let limit = Duration::from_secs(60);
-    job(test).tasks(2).time_limit(limit).run_and_judge(body, |outcome: &Outcome| {
+    job(test).tasks(2).run_and_judge(body, |outcome: &Outcome| {
         assert!(!outcome.is_success);
         let failure = outcome.failure.as_ref().expect("task 1 failed");
         assert_eq!(failure.task, 1);

@@ -26,7 +26,7 @@ fn limited(test: &'static str, memory: &str) -> Job {
         .tasks(TASKS)
         .env("AM_REGISTERED_BYTES_MAX", "20M")
         .env("AM_MEMORY", memory)
-        .time_limit(Duration::from_secs(300))
+        .time_limit(Duration::from_secs(600))
 }
 
 /// The data that task `from` sends to task `to` in round `round`.

@@ -20,7 +20,9 @@ fn the_last_line_names_the_task_that_failed_first() {
     let mut compile = Command::new(programs::folder().join("mpicc"));
     let (good, said) = run(compile.args(programs::compiler_options()).arg(source).arg("-o").arg(&program));
     assert!(good, "{said}");
-    let (good, said) = run(Command::new(programs::folder().join("mpiexec")).args(["-n", "2"]).arg(&program));
+    let mut start = Command::new(programs::folder().join("mpiexec"));
+    let has_failed = scratch.path().join("has-failed");
+    let (good, said) = run(start.args(["-n", "2", "--timeout", "60"]).arg(&program).arg(has_failed));
     assert!(!good);
     let last = said.lines().next_back().expect("a last line");
     assert!(last.contains(": task 1 ") && last.contains("MPI_ERR_TRUNCATE"), "{said}");

@@ -30,10 +30,29 @@ fn amrun(tasks: u32, options: &[&str], shape: &str) -> Command {
     command
 }
 
-/// The launcher's output for a job that its time limit ends.
-fn said_before_the_limit(tasks: u32, shape: &str) -> String {
-    let (well, said) = programs::run(&mut amrun(tasks, &["--timeout", "6"], shape));
-    assert!(!well, "{shape} must hang: {said}");
+/// A job on this machine with a time limit, which is a number of seconds.
+fn job_of(tasks: u32, shape: &str) -> impl Fn(&str) -> Command {
+    move |limit| amrun(tasks, &["--timeout", limit], shape)
+}
+
+/// Runs a job that its time limit ends, and returns the launcher's output, which has the `expected` words. On a busy machine the tasks may
+/// not wait yet when the limit is reached; so the job is repeated with longer limits.
+#[track_caller]
+fn said_before_the_limit(job: impl Fn(&str) -> Command, expected: &[&str]) -> String {
+    for limit in ["4", "10", "25"] {
+        let said = said_before(limit, &job);
+        if expected.iter().all(|words| said.contains(words)) {
+            return said;
+        }
+    }
+    let said = said_before("60", &job);
+    must_say(&said, expected);
+    said
+}
+
+fn said_before(limit: &str, job: &impl Fn(&str) -> Command) -> String {
+    let (well, said) = programs::run(&mut job(limit));
+    assert!(!well, "it must hang: {said}");
     said
 }
 
@@ -67,9 +86,8 @@ fn jobs_that_hang_are_reported_with_the_reason() {
 }
 
 fn two_tasks_that_receive_from_each_other_are_named_with_their_lines() {
-    let said = said_before_the_limit(2, "cycle");
-    must_say(
-        &said,
+    let said = said_before_the_limit(
+        job_of(2, "cycle"),
         &[
             "task 0: waits in MPI_Recv, called by receive_from at k_hangs.c:",
             "receive from task 1, tag 7",
@@ -82,40 +100,45 @@ fn two_tasks_that_receive_from_each_other_are_named_with_their_lines() {
 
 fn ranks_of_another_communicator_are_told_as_tasks() {
     // Rank r of the communicator is task 1 - r, so task 0 is rank 1.
-    let said = said_before_the_limit(2, "reversed");
-    must_say(&said, &["tag 3", "a deadlock"]);
+    said_before_the_limit(job_of(2, "reversed"), &["tag 3", "a deadlock"]);
 }
 
 fn two_long_sends_that_nobody_receives_are_a_dead_lock() {
-    let said = said_before_the_limit(2, "sends");
-    must_say(&said, &["MPI_Send", "4194304 bytes", "to task 1", "to task 0", "a deadlock"]);
+    let expected = ["MPI_Send", "4194304 bytes", "to task 1", "to task 0", "a deadlock"];
+    said_before_the_limit(job_of(2, "sends"), &expected);
 }
 
 fn the_task_that_does_not_come_to_a_barrier_is_found() {
-    let said = said_before_the_limit(3, "barrier");
-    must_say(&said, &["waits in MPI_Barrier", "task 1: does not wait for a message: it runs"]);
+    let expected = ["waits in MPI_Barrier", "task 1: does not wait for a message: it runs"];
+    let said = said_before_the_limit(job_of(3, "barrier"), &expected);
     assert!(!said.contains("a deadlock"), "task 1 may still come:\n{said}");
 }
 
 fn a_message_with_another_tag_is_told() {
-    let said = said_before_the_limit(2, "wrong_tag");
-    must_say(&said, &["receive from task 1, tag 12", "1 message waits for a receive", "tag 11"]);
+    let expected = ["receive from task 1, tag 12", "1 message waits for a receive", "tag 11"];
+    said_before_the_limit(job_of(2, "wrong_tag"), &expected);
 }
 
 fn a_wait_that_ends_is_reported_where_that_is_asked_for() {
     // Both jobs only wait, so they run at once.
-    let not_asked = std::thread::spawn(|| programs::run(&mut amrun(2, &[], "slow")));
-    let (well, said) = programs::run(&mut amrun(2, &["--hang-report", "1"], "slow"));
-    assert!(well, "{said}");
-    must_say(&said, &["receive from task 1, tag 2"]);
+    let not_asked = std::thread::spawn(|| programs::run(amrun(2, &[], "slow").arg("3")));
+    // On a busy machine a wait of 3 seconds may be too short for a report.
+    for (seconds, is_last) in [("3", false), ("9", false), ("30", true)] {
+        let (well, said) = programs::run(amrun(2, &["--hang-report", "1"], "slow").arg(seconds));
+        assert!(well, "{said}");
+        let is_reported = said.contains("receive from task 1, tag 2");
+        assert!(is_reported || !is_last, "{said}");
+        if is_reported {
+            break;
+        }
+    }
     let (well, said) = not_asked.join().expect("the thread only runs a job");
     assert!(well && said.is_empty(), "no report is printed for a job that goes on: {said}");
 }
 
 fn the_task_that_has_a_window_s_lock_is_named() {
-    let said = said_before_the_limit(2, "lock");
-    must_say(
-        &said,
+    said_before_the_limit(
+        job_of(2, "lock"),
         &[
             "task 1: waits in MPI_Win_lock, called by lock at k_hangs.c:",
             "window lock of task 0",
@@ -126,8 +149,10 @@ fn the_task_that_has_a_window_s_lock_is_named() {
 
 fn a_receive_from_a_task_that_has_left_is_told() {
     // Task 1 waits in `MPI_Finalize` for task 0.
-    let said = said_before_the_limit(2, "ended");
-    must_say(&said, &["receive from task 1, tag 9", "task 1: waits in MPI_Finalize"]);
+    said_before_the_limit(
+        job_of(2, "ended"),
+        &["receive from task 1, tag 9", "task 1: waits in MPI_Finalize"],
+    );
 }
 
 /// Reads the launcher's standard error until a line contains `words`.
@@ -235,10 +260,8 @@ fn a_task_on_another_host_that_does_not_come_to_a_barrier_is_found() {
     }
     let scratch = Scratch::new("hangs-hosts-barrier");
     // The report comes before the limit ends the job. Without the limit there is no report, since one task computes.
-    let (well, said) = programs::run(&mut on_hosts(&scratch, "8", "barrier"));
-    assert!(!well, "it must hang: {said}");
-    must_say(
-        &said,
+    said_before_the_limit(
+        |limit| on_hosts(&scratch, limit, "barrier"),
         &["task 0 on host a: waits in MPI_Barrier", "task 1 on host b: does not wait for a message: it runs"],
     );
 }
