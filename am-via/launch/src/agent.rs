@@ -20,6 +20,8 @@ use am_via_os::clock;
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// Interval at which the agent tells the launcher what the tasks do.
 const TELL_EVERY: Duration = Duration::from_secs(1);
+/// If the agent has not listened for this long, it was stopped.
+const STOPPED_AFTER: Duration = Duration::from_secs(1);
 /// Number of questions about the launcher's clock; the answer that takes the least time is the most precise.
 const CLOCK_QUESTIONS: u32 = 8;
 
@@ -113,10 +115,17 @@ fn watch(running: Running, hosts: &[u32], host: u32, uplink: &Uplink) -> Result<
     let (first, number) = (running.first, super::number_of(&running.tasks));
     let mut symbols = Symbols::default();
     let (mut told_at, mut heard_at) = (None::<Instant>, Instant::now());
+    let mut listened_at = heard_at;
     let silence_max = running.silence_max;
     while !running.is_over() {
-        match hear(&heard, &running) {
-            Heard::Something => heard_at = Instant::now(),
+        let word = hear(&heard, &running);
+        // A process that was stopped, perhaps with the whole machine, has heard nothing meanwhile.
+        let listened_before = std::mem::replace(&mut listened_at, Instant::now());
+        if listened_at.duration_since(listened_before) >= STOPPED_AFTER {
+            heard_at = listened_at;
+        }
+        match word {
+            Heard::Something => heard_at = listened_at,
             Heard::Nothing if heard_at.elapsed() < silence_max => {}
             Heard::Nothing | Heard::End => running.end(),
         }

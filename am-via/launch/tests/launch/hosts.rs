@@ -7,6 +7,7 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output};
+use std::time::Duration;
 
 use super::support::{
     TempDir, Watchdog, amrun, called, children, kill, marked, stderr, stdout, unique, wait, wait_until,
@@ -231,6 +232,30 @@ fn an_agent_or_a_launcher_that_falls_silent_is_given_up() {
     );
 }
 
+/// As a machine is suspended, or a debugger stops a job.
+#[test]
+fn a_job_whose_processes_were_all_stopped_for_a_while_goes_on() {
+    let _watchdog = Watchdog::new("a_job_whose_processes_were_all_stopped_for_a_while_goes_on");
+    let (dir, mark) = (TempDir::new(), unique());
+    let agent = agent(&dir);
+    let script = format!("cd {}; >$AM_TASK; until test -e end; do sleep 0.01; done", dir.0.display());
+    let args = ["-n", "2", "--hosts", "a,b", "--launch-agent", &agent, "sh", "-c", &script];
+    let child = amrun(&mark, &args).env("AM_HOST_SILENCE_SECONDS_MAX", "3").spawn().unwrap();
+    wait_until(|| dir.0.join("0").exists() && dir.0.join("1").exists());
+    let launcher = children(child.id())[0];
+    let stopped = [&agents(child.id())[..], &[launcher]].concat();
+    stopped.iter().for_each(|&process| kill("STOP", process));
+    std::thread::sleep(Duration::from_millis(3500));
+    // The agents go on first, and hear nothing until the launcher does.
+    for process in stopped {
+        kill("CONT", process);
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    fs::write(dir.0.join("end"), "").unwrap();
+    let output = wait(child);
+    assert!(output.status.success(), "{}", stderr(&output));
+}
+
 /// A person may read `amrun --hosts a,b program | less` slowly: the launcher then hears nothing from the agents, and must not give them up.
 #[test]
 fn a_pause_of_the_reader_of_the_output_ends_no_job() {
@@ -240,7 +265,7 @@ fn a_pause_of_the_reader_of_the_output_ends_no_job() {
     // More than all the pipes up to the reader hold.
     let args = ["-n", "2", "--hosts", "a,b", "--launch-agent", &agent, "sh", "-c", "yes | head -c 1000000"];
     let child = amrun(&mark, &args).env("AM_HOST_SILENCE_SECONDS_MAX", "3").spawn().unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(3500));
+    std::thread::sleep(Duration::from_millis(3500));
     let output = wait(child);
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(output.stdout.len(), 2_000_000);
