@@ -1,11 +1,13 @@
 //! One endpoint with its queues and buffers.
 
 use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 use std::ptr::{self, NonNull};
 use std::time::Duration;
 
 use am_via_os::poll;
+use am_via_shm::{CheckedRange, HeldRange};
 
 use crate::buffers::Buffers;
 use crate::library::{Infos, Library, message_bytes_max, provider};
@@ -26,6 +28,10 @@ const RECEIVES_BYTES: usize = 1 << 20;
 const SENDS: usize = 64;
 /// Maximum number of entries that one call reads from the completion queue.
 const READ_AT_ONCE: usize = 16;
+
+/// A buffer for one message, which its holder writes before the message is sent.
+#[derive(Debug)]
+pub struct Reserved(usize);
 
 /// A reliable-datagram endpoint, used by one thread at a time.
 #[derive(Debug)]
@@ -235,17 +241,85 @@ impl Endpoint {
         injects: bool,
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<bool, OfiError> {
+        let Some(&index) = self.free_sends.last() else { return Ok(false) };
+        fill(self.send_buffer(index, len));
+        let is_sent = self.send_from(index, to, word, len, injects)?;
+        if is_sent && !injects {
+            self.free_sends.pop();
+        }
+        Ok(is_sent)
+    }
+
+    /// Reserves a buffer of [`message_bytes_max`](Self::message_bytes_max) bytes for a message, and returns its memory, which lives as long
+    /// as the endpoint. The endpoint is not [idle](Self::is_idle) until the message has been sent or the buffer given back. `None`: half of
+    /// the buffers are in use; the others are kept for messages that are not prepared.
+    pub fn reserve(&mut self) -> Option<(Reserved, HeldRange)> {
+        if self.free_sends.len() <= self.going_to.len().div_ceil(2) {
+            return None;
+        }
+        let index = self.free_sends.pop()?;
+        let at = NonNull::new(self.sends.at(index))?;
+        // SAFETY: a buffer of this length, which lives as long as the endpoint, and which nothing else touches until it is in `free_sends`
+        // again or is sent.
+        let memory = unsafe { CheckedRange::new(at, self.sends.bytes()) };
+        Some((Reserved(index), HeldRange::hold(memory)))
+    }
+
+    /// Sends the first `len` bytes of a reserved buffer, in which `fill` writes what is missing. Returns `false`, and leaves the buffer
+    /// reserved, if the network takes no message now. The memory must not be used afterwards if the message was sent, or if there is an
+    /// error.
+    ///
+    /// # Errors
+    /// Those of [`send`](Self::send).
+    ///
+    /// # Panics
+    /// `len` is above [`message_bytes_max`](Self::message_bytes_max), or nothing is reserved.
+    pub fn send_reserved(
+        &mut self,
+        to: PeerAddress,
+        word: u32,
+        len: usize,
+        reserved: &mut Option<Reserved>,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<bool, OfiError> {
+        let index = reserved.as_ref().expect("a buffer is reserved").0;
+        fill(self.send_buffer(index, len));
+        let sent = self.send_from(index, to, word, len, false);
+        match sent {
+            Ok(true) => *reserved = None,
+            Ok(false) => {}
+            Err(_) => self.give_back(reserved),
+        }
+        sent
+    }
+
+    /// Gives a reserved buffer back. Its memory must not be used afterwards.
+    pub fn give_back(&mut self, reserved: &mut Option<Reserved>) {
+        self.free_sends.extend(reserved.take().map(|Reserved(index)| index));
+    }
+
+    /// The first `len` bytes of a send buffer that is free, or reserved and not used otherwise now.
+    fn send_buffer(&mut self, index: usize, len: usize) -> &mut [u8] {
         let max = self.message_bytes_max();
         assert!(len <= max, "a message of {len} bytes, above {max}");
-        let Some(&index) = self.free_sends.last() else { return Ok(false) };
-        let at = self.sends.at(index);
-        // SAFETY: a free buffer, which nothing else touches; `len` is at most its length (just checked against what the buffers were made
-        // for).
-        fill(unsafe { std::slice::from_raw_parts_mut(at, len) });
-        let (data, ep) = (u64::from(word), self.ep.as_ptr());
+        // SAFETY: `len` is at most the buffer's length (just checked against what the buffers were made for). Nothing else touches the
+        // buffer: it is free, or its holder does not use it during the call.
+        unsafe { std::slice::from_raw_parts_mut(self.sends.at(index), len) }
+    }
+
+    /// Sends the first `len` bytes of a buffer. If the call returns true, the network has the buffer unless it `injects`.
+    fn send_from(
+        &mut self,
+        index: usize,
+        to: PeerAddress,
+        word: u32,
+        len: usize,
+        injects: bool,
+    ) -> Result<bool, OfiError> {
+        let (at, data, ep) = (self.sends.at(index), u64::from(word), self.ep.as_ptr());
         // SAFETY: the endpoint is enabled; its table has both functions, which read `len` bytes at `at`: `injectdata` during the call,
-        // `senddata` until the completion that names `context`. Until then the buffer is not in `free_sends`. The descriptor is that of the
-        // buffer's registration, and `context` is this buffer's own.
+        // `senddata` until the completion that names `context`. Until then the buffer is not in `free_sends`: the callers take it out. The
+        // descriptor is that of the buffer's registration, and `context` is this buffer's own.
         let code = unsafe {
             let msg = &*(*ep).msg;
             if injects {
@@ -258,7 +332,6 @@ impl Endpoint {
         match code {
             0 => {
                 if !injects {
-                    self.free_sends.pop();
                     self.going_to[index] = to;
                 }
                 Ok(true)
@@ -279,8 +352,7 @@ impl Endpoint {
         mut take: impl FnMut(u32, &[u8]),
     ) -> Result<usize, OfiError> {
         self.post_receives()?;
-        let none = CqEntry { op_context: ptr::null_mut(), flags: 0, len: 0, buf: ptr::null_mut(), data: 0 };
-        let mut entries = [none; READ_AT_ONCE];
+        let mut entries = [const { MaybeUninit::<CqEntry>::uninit() }; READ_AT_ONCE];
         // SAFETY: a queue of this format, and memory for this number of entries.
         let count = unsafe {
             let read = (*self.cq.as_ref().ops).read;
@@ -297,6 +369,8 @@ impl Endpoint {
         }
         let mut arrived = 0;
         for entry in &entries[..usize::try_from(count).unwrap_or(0).min(READ_AT_ONCE)] {
+            // SAFETY: the library has written the first `count` entries.
+            let entry = unsafe { entry.assume_init_ref() };
             if let Some(index) = self.sends.index_of(entry.op_context) {
                 self.free_sends.push(index);
             } else if let Some(index) = self.receives.index_of(entry.op_context) {

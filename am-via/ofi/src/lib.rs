@@ -35,7 +35,7 @@ mod reading;
 mod reads;
 mod sys;
 
-pub use endpoint::Endpoint;
+pub use endpoint::{Endpoint, Reserved};
 pub use library::{OfiError, Provider, providers};
 pub use objects::PeerAddress;
 pub use reads::{LentMemory, ReadId, RemoteKey};

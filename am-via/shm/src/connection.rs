@@ -5,6 +5,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use crate::copy::CheckedRange;
+use crate::draft::Draft;
 use crate::layout::{Attention, ControlLayout, RING_LINES, ViHeader};
 use crate::ring::{BESIDE_BYTES, Entry, Lines, Payload, RingReader, RingWriter, Seen, line_index};
 use crate::segment::{Mapping, Shared};
@@ -38,6 +39,8 @@ pub struct ViSlot {
     slot_bytes: usize,
     part_bytes: usize,
     stride: usize,
+    /// For a stand-in: the message of the network that has the areas of long lines.
+    draft: Option<Arc<Draft>>,
 }
 
 impl ViSlot {
@@ -53,7 +56,14 @@ impl ViSlot {
             slot_bytes,
             part_bytes,
             stride,
+            draft: None,
         })
+    }
+
+    /// The same slot, as a stand-in for a peer's: while `draft` has a message, the areas of lines longer than half a slot are there.
+    #[must_use]
+    pub fn with_draft(self, draft: Arc<Draft>) -> Self {
+        Self { draft: Some(draft), ..self }
     }
 
     /// The header.
@@ -81,7 +91,12 @@ impl ViSlot {
             ControlLayout::beside_offset(line_index(slot.wrapping_add(1), RING_LINES - 1))
         } else {
             let lap = (slot / RING_LINES) as usize;
-            let part = if len <= ROTATED_BYTES_MIN || len > 2 * self.part_bytes {
+            let part = if len <= ROTATED_BYTES_MIN {
+                0
+            } else if len > 2 * self.part_bytes {
+                if let Some(area) = self.area_in_draft(slot, len) {
+                    return area;
+                }
                 0
             } else if len > self.part_bytes {
                 lap % 2 * 2
@@ -91,6 +106,11 @@ impl ViSlot {
             ControlLayout::area_offset() + self.stride * (slot % RING_LINES) as usize + part * self.part_bytes
         };
         self.checked(offset, len)
+    }
+
+    #[inline(always)]
+    fn area_in_draft(&self, slot: u32, len: usize) -> Option<CheckedRange<'_>> {
+        self.draft.as_ref()?.area(slot, len)
     }
 
     #[inline(always)]
@@ -277,7 +297,7 @@ impl Connection {
         let slot = self.writer.written();
         let area = self.theirs.area(slot, len);
         let Some(filled) = fill(area, self.distance.storing(len)) else {
-            return Written::Nothing;
+            return self.nothing_written(slot);
         };
         if filled != area.len() {
             self.move_to_its_slot(slot, area, filled);
@@ -285,6 +305,15 @@ impl Connection {
         self.write(finish(filled), payload);
         self.prefetch_next(filled);
         Written::Done
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn nothing_written(&self, slot: u32) -> Written {
+        if let Some(draft) = &self.theirs.draft {
+            draft.forget(slot);
+        }
+        Written::Nothing
     }
 
     /// Fewer bytes were written than announced: moves them to where the reader expects a message of `filled` bytes.

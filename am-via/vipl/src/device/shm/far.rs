@@ -25,7 +25,7 @@ use am_via_job::{Carrier, Job};
 use am_via_ofi::{Endpoint, PeerAddress};
 use am_via_os::{fork, poll, sched};
 use am_via_shm::regions::ClaimFault;
-use am_via_shm::{CheckedRange, Connection, Doorbell, Outlet, Shared};
+use am_via_shm::{CheckedRange, Connection, Doorbell, Draft, Outlet, Shared};
 
 use line::BEFORE_AREA_BYTES;
 use link::{Closing, Link};
@@ -192,6 +192,13 @@ fn lock(far: &Mutex<State>) -> MutexGuard<'_, State> {
     far.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The end of a connection at the peer's slot here.
+#[derive(Debug)]
+pub(super) struct StandIn {
+    pub(super) end: Connection,
+    pub(super) draft: Arc<Draft>,
+}
+
 /// The outlet of one connection.
 #[derive(Debug)]
 struct LinkOutlet {
@@ -213,10 +220,11 @@ impl Outlet for LinkOutlet {
         let State { endpoint, links, .. } = &mut *state;
         let Links { own, all, .. } = links;
         if let Some(link) = all.get_mut(self.link) {
-            link.expected_posts = link.expected_posts.saturating_sub(1);
-            if link.expected_posts > 0 {
+            if link.expected_posts > 1 {
+                link.expected_posts -= 1;
                 return;
             }
+            link.end_expected();
             link.send_posted(endpoint, *own, may_hold);
             if link.has_unsent() {
                 state.carry_unsent(&self.far.0);
@@ -281,22 +289,22 @@ impl Far {
         lock(&self.0)
     }
 
-    /// Adds a connection to the network: `near` is this task's end, `end` the stand-in's, and `address` the peer's network address.
+    /// Adds a connection to the network: `near` is this task's end, and `address` the peer's network address.
     pub(super) fn join(
         &self,
         peer: NodeAddress,
         address: &[u8],
         near: &mut Connection,
-        end: Connection,
+        stand_in: StandIn,
     ) -> Result<(), DeviceError> {
         let mut state = self.lock();
         let State { endpoint, links, .. } = &mut *state;
         let address = endpoint.add_peer(address).map_err(|error| system("naming a peer", error))?;
         // The parked flag is never cleared, so that each post calls the outlet.
-        end.set_parked(true);
+        stand_in.end.set_parked(true);
         let link = links.all.len();
         near.set_outlet(Arc::new(LinkOutlet { far: self.clone(), link }));
-        links.all.push(Link::new(peer, address, end));
+        links.all.push(Link::new(peer, address, stand_in));
         links.by_peer.insert(peer, link);
         for (word, bytes) in links.strangers.take(peer) {
             links.receive(word, &bytes);
@@ -325,7 +333,8 @@ impl Far {
         };
         let mut has_unsent = links.reads.has_unsent();
         for link in &mut links.all {
-            (link.expected_posts, link.sent_by_posts) = (0, 0);
+            link.end_expected();
+            link.sent_by_posts = 0;
             link.send(endpoint, own);
             has_unsent |= link.has_unsent();
             if std::mem::take(&mut link.closed_due) {
@@ -368,9 +377,9 @@ impl Far {
 
     /// Sends the next lines to a peer when this number of lines has been posted, or with the next progress.
     pub(super) fn expect_posts(&self, peer: NodeAddress, lines: u32) {
-        let Links { all, by_peer, .. } = &mut self.lock().links;
+        let State { endpoint, links: Links { all, by_peer, .. }, .. } = &mut *self.lock();
         if let Some(&link) = by_peer.get(&peer) {
-            all[link].expected_posts = lines;
+            all[link].expect(endpoint, lines);
         }
     }
 

@@ -20,10 +20,10 @@ use am_via_shm::layout::{
     Hazard, PairWord,
 };
 use am_via_shm::regions::PeerMemory;
-use am_via_shm::{Bell, CheckedRange, Connection, ViSlot};
+use am_via_shm::{Bell, CheckedRange, Connection, Draft, ViSlot};
 use am_via_shm::{Doorbell, Mapping, Shared, SharedAtomics, SleepBarrier};
 
-use super::far::Far;
+use super::far::{Far, StandIn};
 use super::peers::Peers;
 
 /// Longest wait for the launcher's report of a death that a transfer has noticed. The launcher usually needs milliseconds; it waits up to
@@ -246,7 +246,7 @@ impl Files {
         peers: &mut Peers,
         me: NodeAddress,
         barrier: SleepBarrier,
-    ) -> Result<(Connection, Connection, u32), DeviceError> {
+    ) -> Result<(Connection, StandIn, u32), DeviceError> {
         let vi = self.take_vi(peers, me.task)?;
         let (_file, stand_in) = Mapping::anonymous(self.layout.vi_slot_bytes())
             .map_err(|error| system("making the slot of a far peer", error))?;
@@ -257,15 +257,19 @@ impl Files {
             outlet: None,
         };
         let damaged = |what| DeviceError::Damaged { task: me.task, what };
+        let draft = Arc::new(Draft::default());
         let stand_in = || {
-            ViSlot::new(Arc::clone(&stand_in), self.layout).ok_or(damaged("a VI slot shorter than its parts"))
+            let slot = ViSlot::new(Arc::clone(&stand_in), self.layout);
+            let slot = slot.map(|slot| slot.with_draft(Arc::clone(&draft)));
+            slot.ok_or(damaged("a VI slot shorter than its parts"))
         };
         let outside = "a ring outside its VI slot";
         // Both ends belong to this task, so the bytes should stay in its caches for the next read.
         let bypass = usize::MAX;
         let near = Connection::new(self.slot(me.task, vi)?, stand_in()?, vi, bell.clone(), barrier, bypass);
         let end = Connection::new(stand_in()?, self.slot(me.task, vi)?, vi, bell, barrier, bypass);
-        Ok((near.ok_or(damaged(outside))?, end.ok_or(damaged(outside))?, vi))
+        let stand_in = StandIn { end: end.ok_or(damaged(outside))?, draft };
+        Ok((near.ok_or(damaged(outside))?, stand_in, vi))
     }
 
     /// Opens the network for a context, if the job has tasks on other hosts.

@@ -10,17 +10,22 @@ pub(super) const BEFORE_AREA_BYTES: usize = HEAD_BYTES + INLINE_BYTES_MAX;
 
 /// Writes a line to `bytes`, which must have the length of the line.
 pub(super) fn write(bytes: &mut [u8], number: u32, entry: &Entry, payload: &Payload, area: CheckedRange<'_>) {
-    let (head, body) = bytes.split_at_mut(HEAD_BYTES);
+    let (before, bytes) = bytes.split_at_mut(BEFORE_AREA_BYTES);
+    write_before_area(before, number, entry, payload);
+    area.copy_to_slice(bytes);
+}
+
+/// Writes the bytes of a line before its area to `bytes`, which must have their length.
+pub(super) fn write_before_area(bytes: &mut [u8], number: u32, entry: &Entry, payload: &Payload) {
+    let (head, words) = bytes.split_at_mut(HEAD_BYTES);
     let fields = [number, entry.immediate, entry.length, entry.operation];
     for (bytes, word) in head.chunks_exact_mut(4).zip(fields) {
         bytes.copy_from_slice(&word.to_le_bytes());
     }
     head[16..].copy_from_slice(&entry.extra.to_le_bytes());
-    let (words, bytes) = body.split_at_mut(INLINE_BYTES_MAX);
     for (bytes, word) in words.chunks_exact_mut(8).zip(payload) {
         bytes.copy_from_slice(&word.to_le_bytes());
     }
-    area.copy_to_slice(bytes);
 }
 
 /// The entry and the payload of the first line in `bytes`, and the bytes after them. `None`: `bytes` is too short for a line.

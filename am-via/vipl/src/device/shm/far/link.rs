@@ -1,12 +1,14 @@
 //! The far end of one connection.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Instant;
 
-use am_via_ofi::{Endpoint, OfiError, PeerAddress};
+use am_via_ofi::{Endpoint, OfiError, PeerAddress, Reserved};
 use am_via_shm::layout::RING_LINES;
-use am_via_shm::{CheckedRange, Connection, TELL_AFTER, Written};
+use am_via_shm::{CheckedRange, Connection, Draft, TELL_AFTER, Written};
 
+use super::StandIn;
 use super::kind::Kind;
 use super::line::{self, BEFORE_AREA_BYTES};
 use super::reads::{KEY_MESSAGE_BYTES, KeyMessage, OFFERED_MAX};
@@ -27,6 +29,9 @@ pub(super) struct Link {
     end: Connection,
     /// The next lines to send, taken from the stand-in's ring, with the numbers of their slots.
     next: Vec<(Entry, Payload, u32)>,
+    /// The message that has the areas of the expected posts, and its buffer, which is reserved while there is a message.
+    draft: Arc<Draft>,
+    reserved: Option<Reserved>,
     /// Number of bytes of the first line's area that have been sent.
     cut: usize,
     /// Keys that the next message with lines brings: the registration and the words of each.
@@ -72,13 +77,16 @@ pub(super) enum Closing {
 }
 
 impl Link {
-    pub(super) fn new(peer: NodeAddress, address: PeerAddress, end: Connection) -> Self {
+    pub(super) fn new(peer: NodeAddress, address: PeerAddress, stand_in: StandIn) -> Self {
+        let StandIn { end, draft } = stand_in;
         Self {
             peer,
             address,
             end,
             // The stand-in's ring never has more lines.
             next: Vec::with_capacity(RING_LINES as usize),
+            draft,
+            reserved: None,
             cut: 0,
             keys: Vec::new(),
             expected_posts: 0,
@@ -163,6 +171,40 @@ impl Link {
         (0..new).for_each(|_| self.end.release());
     }
 
+    /// Expects that the program posts this number of lines. If no lines wait, the bytes of long ones are stored directly in the message
+    /// that will carry the lines.
+    pub(super) fn expect(&mut self, endpoint: &mut Endpoint, lines: u32) {
+        self.expected_posts = lines;
+        let is_alone = self.next.is_empty() && !self.end.is_ready() && self.keys.is_empty();
+        if lines > 1
+            && is_alone
+            && self.reserved.is_none()
+            && !self.is_lost
+            && !self.has_closed
+            && let Some((reserved, memory)) = endpoint.reserve()
+        {
+            self.draft.open(memory, BEFORE_AREA_BYTES, self.end.consumed());
+            self.reserved = Some(reserved);
+        }
+    }
+
+    /// No further posts are expected.
+    pub(super) fn end_expected(&mut self) {
+        self.expected_posts = 0;
+        if self.reserved.is_some() {
+            self.draft.complete();
+        }
+    }
+
+    /// Gives the buffer of the draft back if no line uses it. No post may be under way.
+    fn end_draft(&mut self, endpoint: &mut Endpoint) {
+        if self.reserved.is_some() && self.expected_posts == 0 && self.next.is_empty() && !self.end.is_ready()
+        {
+            self.draft.close();
+            endpoint.give_back(&mut self.reserved);
+        }
+    }
+
     /// Sends the lines that were posted, or holds them until there are more of them or the task makes progress. `may_hold`: the network
     /// thread can send lines that are held.
     pub(super) fn send_posted(&mut self, endpoint: &mut Endpoint, own: NodeAddress, may_hold: bool) {
@@ -199,9 +241,10 @@ impl Link {
         }
         if self.is_lost || self.has_closed {
             self.drop_lines();
-            return;
+            return self.end_draft(endpoint);
         }
         while self.send_lines(endpoint, own) {}
+        self.end_draft(endpoint);
         let given_back = self.end.released_by_peer();
         if given_back.wrapping_sub(self.told) >= TELL_AFTER
             && given_back.wrapping_sub(self.told) <= self.posted.wrapping_sub(self.told)
@@ -234,6 +277,11 @@ impl Link {
         if lines == 0 {
             return self.send_part(endpoint, own);
         }
+        if before == 0
+            && let Some(len) = self.len_in_draft()
+        {
+            return self.send_draft(endpoint, own, len);
+        }
         let kind = if before == 0 { Kind::Line } else { Kind::Keyed };
         let keys = if before == 0 { &[][..] } else { &self.keys };
         let (number, cut) = (self.sent, self.cut);
@@ -263,6 +311,38 @@ impl Link {
             return true;
         }
         false
+    }
+
+    /// The length of the message if the areas of all next lines are in the draft, one behind the other.
+    fn len_in_draft(&self) -> Option<usize> {
+        self.reserved.as_ref()?;
+        self.next.iter().try_fold(0, |at, &(entry, _, slot)| {
+            let (offset, area) = (at + BEFORE_AREA_BYTES, area_from(&self.end, entry, slot, 0));
+            let is_whole = keeps_slot(entry) && area.len() == entry.length as usize;
+            (is_whole && self.draft.is_at(offset, area)).then(|| offset + area.len())
+        })
+    }
+
+    /// Sends the draft, in which the areas of all next lines are. Returns whether the network accepted the message.
+    fn send_draft(&mut self, endpoint: &mut Endpoint, own: NodeAddress, len: usize) -> bool {
+        let (number, next) = (self.sent, &self.next);
+        let word = Kind::Line.word(own);
+        let sent = endpoint.send_reserved(self.address, word, len, &mut self.reserved, |mut rest| {
+            for (entry, payload, _) in next {
+                let (line, behind) = rest.split_at_mut(BEFORE_AREA_BYTES + entry.length as usize);
+                line::write_before_area(&mut line[..BEFORE_AREA_BYTES], number, entry, payload);
+                rest = behind;
+            }
+        });
+        if self.reserved.is_none() {
+            self.draft.close();
+        }
+        let was_sent = self.was_sent(sent);
+        if was_sent {
+            self.sent = self.sent.wrapping_add(1);
+            self.next.clear();
+        }
+        was_sent
     }
 
     /// Takes lines from the stand-in's ring until they exceed `max` bytes or the ring is empty. Returns the number of lines that fit into
@@ -376,4 +456,12 @@ pub(super) fn part_bytes(message_bytes_max: usize) -> usize {
 /// Whether the bytes of an entry are in the receive area.
 fn keeps_slot(entry: Entry) -> bool {
     Completion { vi: ViNumber(0), slot: 0, entry }.keeps_slot()
+}
+
+#[cfg(test)]
+impl Link {
+    /// Whether a line's area is in the draft.
+    pub(super) fn is_drafted(&self) -> bool {
+        self.draft.offset(self.end.consumed()).is_some()
+    }
 }

@@ -1,5 +1,5 @@
 use am_via_shm::layout::{ATTENTION_OFFSET, ControlLayout, DOORBELL_OFFSET};
-use am_via_shm::{Bell, Mapping, PrivateBytes, SleepBarrier, TELL_AFTER, ViSlot, Written};
+use am_via_shm::{Bell, Draft, Mapping, PrivateBytes, SleepBarrier, TELL_AFTER, ViSlot, Written};
 
 use super::kind::Kind;
 use super::reads::{KEY_MESSAGE_BYTES, OFFERED_MAX};
@@ -96,39 +96,58 @@ impl Side {
     fn open(task: u32) -> Option<Self> {
         let far = far()?;
         far.lock().links.own = NodeAddress { task, context: 0 };
-        Some(Self { far, near: end_of(&Slots::new()) })
+        Some(Self { far, near: near_end(&Slots::new()) })
     }
 
     fn join(&mut self, task: u32, address: &[u8]) {
         let slots = Slots::new();
-        self.near = end_of(&slots);
-        let end = end_of(&Slots { own: slots.stand_in, stand_in: slots.own });
-        self.far.join(NodeAddress { task, context: 0 }, address, &mut self.near, end).expect("an address");
+        let draft = Arc::clone(&slots.draft);
+        self.near = near_end(&slots);
+        let stand_in = StandIn { end: stand_in_end(&slots), draft };
+        self.far
+            .join(NodeAddress { task, context: 0 }, address, &mut self.near, stand_in)
+            .expect("an address");
     }
 }
 
 struct Slots {
     own: Arc<Mapping>,
     stand_in: Arc<Mapping>,
+    draft: Arc<Draft>,
 }
 
 impl Slots {
     fn new() -> Self {
         let slot = || Mapping::anonymous(LAYOUT.vi_slot_bytes()).expect("memory").1;
-        Self { own: slot(), stand_in: slot() }
+        Self { own: slot(), stand_in: slot(), draft: Arc::default() }
+    }
+
+    fn own(&self) -> ViSlot {
+        ViSlot::new(Arc::clone(&self.own), LAYOUT).expect("it is long enough")
+    }
+
+    fn stand_in(&self) -> ViSlot {
+        let slot = ViSlot::new(Arc::clone(&self.stand_in), LAYOUT).expect("it is long enough");
+        slot.with_draft(Arc::clone(&self.draft))
     }
 }
 
-fn end_of(slots: &Slots) -> Connection {
+fn near_end(slots: &Slots) -> Connection {
+    end_of(slots.own(), slots.stand_in())
+}
+
+fn stand_in_end(slots: &Slots) -> Connection {
+    end_of(slots.stand_in(), slots.own())
+}
+
+fn end_of(own: ViSlot, theirs: ViSlot) -> Connection {
     let (_file, head) = Mapping::anonymous(LAYOUT.head_bytes()).expect("memory");
     let bell = Bell {
         doorbell: head.atomics(DOORBELL_OFFSET).expect("it lies inside"),
         attention: head.atomics(ATTENTION_OFFSET).expect("it lies inside"),
         outlet: None,
     };
-    let slot = |mapping| ViSlot::new(Arc::clone(mapping), LAYOUT).expect("it is long enough");
-    let (own, stand_in) = (slot(&slots.own), slot(&slots.stand_in));
-    Connection::new(own, stand_in, 0, bell, SleepBarrier::SenderFence, usize::MAX).expect("both are whole")
+    Connection::new(own, theirs, 0, bell, SleepBarrier::SenderFence, usize::MAX).expect("both are whole")
 }
 
 /// No messages, for a network thread that is to send none.
@@ -240,6 +259,79 @@ fn short_lines_of_a_burst_share_messages() {
     let before = pair.sent();
     pair.post(8);
     assert_eq!(pair.sent(), before + 1);
+    pair.receive_all();
+}
+
+/// Long lines that are posted together are written in the message that carries them. Each of these: what was announced is posted in whole,
+/// in part, or with short lines between; and a long line follows that was not announced.
+#[test]
+fn the_lines_of_a_long_message_are_written_where_the_network_sends_them() {
+    let Some(mut pair) = Pair::open() else { return };
+    let peer = NodeAddress { task: 1, context: 0 };
+    let far = pair.sender.far.clone();
+    if !far.carries_together(4, 4 * (16 << 10)) {
+        return;
+    }
+    let is_drafted = || far.lock().links.all[0].is_drafted();
+    for round in 0..50 {
+        for (lines, drafted) in [
+            (&[16384, 16384, 16384, 16384][..], true),
+            (&[10240, 9000], true),
+            (&[13696, 13696, 13568], true),
+            (&[16384, 100, 9000], true),
+            (&[100, 16384, 16384], false),
+            (&[16384, 0], true),
+        ] {
+            let before = pair.sent();
+            far.expect_posts(peer, lines.len() as u32);
+            let cut = if round % 5 == 4 { lines.len() - 1 } else { lines.len() };
+            for (at, &len) in lines[..cut].iter().enumerate() {
+                pair.post(len);
+                // The last expected post sends the message, whose lines are no longer in the draft.
+                assert_eq!(is_drafted(), drafted && at + 1 < lines.len(), "line {at} of {lines:?}");
+            }
+            assert_eq!(pair.sent() - before, u32::from(cut == lines.len()), "{lines:?}");
+            pair.post(12000);
+            pair.receive_all();
+            while !far.lock().endpoint.is_idle() {
+                far.progress().expect("the network is there");
+            }
+            assert!(!is_drafted());
+        }
+    }
+}
+
+/// The program gives up a line whose bytes it has begun to write in the draft, and posts another one. What was written for the line that was
+/// given up is not sent, and the next area does not lie on those of the lines before it.
+#[test]
+fn the_area_of_a_line_that_was_given_up_is_used_for_the_next_line() {
+    let Some(mut pair) = Pair::open() else { return };
+    let peer = NodeAddress { task: 1, context: 0 };
+    let far = pair.sender.far.clone();
+    if !far.carries_together(4, 4 * (16 << 10)) {
+        return;
+    }
+    for lens in [[16384, 16384], [100, 16384], [9000, 10000], [0, 9000]] {
+        for progresses in [false, true] {
+            far.expect_posts(peer, 4);
+            pair.post(9000);
+            let fill = |area: CheckedRange<'_>, _| {
+                area.copy_from_slice(&vec![0xEE; area.len()]);
+                None
+            };
+            let given_up =
+                pair.sender.near.post_area(&Payload::default(), 10_000, fill, |_| Entry::default());
+            assert_eq!(given_up, Written::Nothing);
+            if progresses {
+                far.progress().expect("the network is there");
+            }
+            lens.into_iter().for_each(|len| pair.post(len));
+            pair.receive_all();
+        }
+    }
+    far.expect_posts(peer, 2);
+    pair.post(9000);
+    assert!(far.lock().links.all[0].is_drafted());
     pair.receive_all();
 }
 
