@@ -152,7 +152,7 @@ fn on_shm(ways: Ways, attributes: fn(PTag) -> ViAttributes) -> (End<Shm>, End<Sh
 }
 
 /// One more context of a job of one task. Each context is opened once, so the tests of this process have 16 in total.
-fn shm_device(ways: Ways) -> Shm {
+pub(crate) fn shm_device(ways: Ways) -> Shm {
     static CONTEXTS_USED: AtomicU32 = AtomicU32::new(0);
     // Kept for the whole run: later attaches must find the same job, since it records which contexts are used.
     static JOB: OnceLock<(Arc<Job>, Arc<OwnHeap>)> = OnceLock::new();

@@ -22,7 +22,7 @@ impl Shm {
         };
         for peer in progress.strangers {
             if let Err(error) = self.accept_far(peer) {
-                tracing::warn!(?peer, %error, "a connection that a task of another host made cannot be opened");
+                self.note_unopened(&error);
             }
         }
         for question in progress.questions {
@@ -95,7 +95,10 @@ impl Shm {
             Some(far) => {
                 let Some(address) = self.files.network_address(to) else { return Ok(None) };
                 let (mut near, end, slot) = self.files.make_far(&mut self.peers, me, barrier)?;
-                far.join(to, &address, &mut near, end)?;
+                if let Err(error) = far.join(to, &address, &mut near, end) {
+                    self.files.give_back_vi(&mut self.peers, (me.task, slot));
+                    return Err(error);
+                }
                 (near, slot)
             }
         };

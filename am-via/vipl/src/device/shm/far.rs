@@ -386,7 +386,7 @@ impl Far {
     /// Begins to read memory of a peer, to which there is a connection.
     ///
     /// # Errors
-    /// The peer is gone.
+    /// The peer is gone, or has closed.
     pub(super) fn read(
         &self,
         peer: NodeAddress,
@@ -397,8 +397,11 @@ impl Far {
         let mut state = self.lock();
         let State { endpoint, links, .. } = &mut *state;
         let link = links.by_peer.get(&peer).copied().ok_or(ClaimFault::PeerDead)?;
-        if links.all[link].is_lost || links.all[link].has_closed {
+        if links.all[link].is_lost {
             return Err(ClaimFault::PeerDead);
+        }
+        if links.all[link].has_closed {
+            return Err(ClaimFault::Stale);
         }
         links.reads.begin(link, from, to, id);
         links.move_reads(endpoint);
@@ -497,7 +500,10 @@ impl Far {
             .filter(|link| !link.has_closed)
             .for_each(|link| link.closing = Closing::Due);
         let end = Instant::now() + LEAVE_WITHIN;
-        while Instant::now() < end && !is_over() && self.progress().is_ok() {
+        while Instant::now() < end && !is_over() {
+            let Ok(progress) = self.progress() else { return };
+            // The memory of this task is no longer registered.
+            progress.questions.into_iter().for_each(|question| self.answer(question, Err(ClaimFault::Stale)));
             let state = self.lock();
             let is_done = |link: &Link| link.is_lost || link.closing == Closing::Done && !link.owes_closed;
             if state.endpoint.is_idle() && state.links.all.iter().all(is_done) {

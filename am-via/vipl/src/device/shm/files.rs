@@ -41,7 +41,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub(super) struct Files {
     job: Arc<Job>,
-    layout: ControlLayout,
+    pub(super) layout: ControlLayout,
     /// When the last wait for a failure ended without one.
     no_failure_at: Cell<Option<Instant>>,
 }
@@ -248,6 +248,20 @@ impl Files {
         barrier: SleepBarrier,
     ) -> Result<(Connection, StandIn, u32), DeviceError> {
         let vi = self.take_vi(peers, me.task)?;
+        let made = self.make_far_in(peers, me, vi, barrier);
+        if made.is_err() {
+            self.give_back_vi(peers, (me.task, vi));
+        }
+        made.map(|(near, stand_in)| (near, stand_in, vi))
+    }
+
+    fn make_far_in(
+        &self,
+        peers: &mut Peers,
+        me: NodeAddress,
+        vi: u32,
+        barrier: SleepBarrier,
+    ) -> Result<(Connection, StandIn), DeviceError> {
         let (_file, stand_in) = Mapping::anonymous(self.layout.vi_slot_bytes())
             .map_err(|error| system("making the slot of a far peer", error))?;
         let head = self.head(peers, me.task)?;
@@ -269,7 +283,7 @@ impl Files {
         let near = Connection::new(self.slot(me.task, vi)?, stand_in()?, vi, bell.clone(), barrier, bypass);
         let end = Connection::new(stand_in()?, self.slot(me.task, vi)?, vi, bell, barrier, bypass);
         let stand_in = StandIn { end: end.ok_or(damaged(outside))?, draft };
-        Ok((near.ok_or(damaged(outside))?, stand_in, vi))
+        Ok((near.ok_or(damaged(outside))?, stand_in))
     }
 
     /// Opens the network for a context, if the job has tasks on other hosts.
@@ -337,7 +351,7 @@ impl Files {
         Ok(())
     }
 
-    fn header(&self, peers: &mut Peers, task: u32) -> Result<Shared<ControlHeader>, DeviceError> {
+    pub(super) fn header(&self, peers: &mut Peers, task: u32) -> Result<Shared<ControlHeader>, DeviceError> {
         within(self.head(peers, task)?.atomics(0), task)
     }
 
@@ -350,12 +364,51 @@ impl Files {
         high: NodeAddress,
     ) -> Result<(u32, u32), DeviceError> {
         let low_vi = self.take_vi(peers, low.task)?;
-        let high_vi = if low == high { low_vi } else { self.take_vi(peers, high.task)? };
+        let made = self.make_for(peers, (low, low_vi), high);
+        if made.is_err() {
+            self.give_back_vi(peers, (low.task, low_vi));
+        }
+        made.map(|high_vi| (low_vi, high_vi))
+    }
+
+    /// Like [`make`](Self::make), with the slot of one end. Returns the slot of the other.
+    fn make_for(
+        &self,
+        peers: &mut Peers,
+        (low, low_vi): (NodeAddress, u32),
+        high: NodeAddress,
+    ) -> Result<u32, DeviceError> {
+        if low == high {
+            return self.name_peers((low, low_vi), (high, low_vi)).map(|()| low_vi);
+        }
+        let high_vi = self.take_vi(peers, high.task)?;
+        let named = self.name_peers((low, low_vi), (high, high_vi));
+        if named.is_err() {
+            self.give_back_vi(peers, (high.task, high_vi));
+        }
+        named.map(|()| high_vi)
+    }
+
+    /// Writes the peer's task and VI into the slots of both ends.
+    fn name_peers(
+        &self,
+        (low, low_vi): (NodeAddress, u32),
+        (high, high_vi): (NodeAddress, u32),
+    ) -> Result<(), DeviceError> {
         for (own, own_vi, peer, peer_vi) in [(low, low_vi, high, high_vi), (high, high_vi, low, low_vi)] {
             let slot = self.slot(own.task, own_vi)?;
             slot.header().identity.write([own.context, peer.task, peer.context, peer_vi]);
         }
-        Ok((low_vi, high_vi))
+        Ok(())
+    }
+
+    /// Gives back the VI slot of a connection that could not be made, unless another slot of the task was taken meanwhile: then the slot
+    /// stays unused.
+    pub(super) fn give_back_vi(&self, peers: &mut Peers, (task, vi): (u32, u32)) {
+        if let Ok(header) = self.header(peers, task) {
+            // Relaxed, like all accesses to this count: nobody uses the slot.
+            let _ = header.vis_used.compare_exchange(vi + 1, vi, Ordering::Relaxed, Ordering::Relaxed);
+        }
     }
 
     fn take_vi(&self, peers: &mut Peers, task: u32) -> Result<u32, DeviceError> {

@@ -770,20 +770,4 @@ impl Device for Shm {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nobody_may_copy_by_the_kernel_where_that_way_is_not_used() {
-        for mapped in [true, false] {
-            let launcher = Some(4711);
-            assert_eq!(copier_by_kernel(Ways { mapped, kernel: true }, launcher), launcher);
-            assert_eq!(copier_by_kernel(Ways { mapped, kernel: false }, launcher), None);
-            assert_eq!(
-                copier_by_kernel(Ways { mapped, kernel: true }, None),
-                None,
-                "alone, or in another namespace"
-            );
-        }
-    }
-}
+mod tests;

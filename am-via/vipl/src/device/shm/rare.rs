@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::{Shm, TIME_TO_FAIL, Vi};
-use crate::device::{News, NodeAddress};
+use crate::device::{DeviceError, News, NodeAddress};
 
 impl Shm {
     #[cold]
@@ -59,11 +59,32 @@ impl Shm {
         self.look_at_network();
         let ended = self.reads_ended.pop().map(|(id, result)| News::Ended { id, result });
         let news = ended.or_else(|| self.connected.pop().map(News::Connected));
-        let news = news.or_else(|| self.failures_due.pop().map(News::TaskFailed)).map(Box::new);
-        let news = news.or_else(|| self.next_closed());
+        let news = news.map(Box::new).or_else(|| self.next_failed()).or_else(|| self.next_closed());
         self.looks_further = self.far.is_some()
             || !(self.connected.is_empty() && self.failures_due.is_empty() && self.closing.is_empty());
         news
+    }
+
+    /// The next failed task whose rings are empty: what it has sent before its failure is received first.
+    fn next_failed(&mut self) -> Option<Box<News>> {
+        let at = (0..self.failures_due.len()).find(|&at| !self.has_unread(self.failures_due[at]))?;
+        Some(Box::new(News::TaskFailed(self.failures_due.swap_remove(at))))
+    }
+
+    /// Whether a ring that a failed task has filled has a line. The next poll checks such a ring, even if it was parked and its writer died
+    /// before it raised the attention bit.
+    fn has_unread(&mut self, task: u32) -> bool {
+        let mut has_unread = false;
+        for (number, vi) in (0..).zip(&self.vis) {
+            if let Some(vi) = vi.as_ref().filter(|vi| vi.peer.task == task && vi.connection.is_ready()) {
+                has_unread = true;
+                vi.connection.set_parked(false);
+                if !self.polled.contains(&number) {
+                    self.polled.push(number);
+                }
+            }
+        }
+        has_unread
     }
 
     pub(super) fn note_closing(&mut self, peer: NodeAddress) {
@@ -106,7 +127,8 @@ impl Shm {
     }
 
     /// Accepts the connection that a peer made in this slot; returns the peer. A slot with invalid contents is ignored: its maker is at
-    /// fault, and gets no answer.
+    /// fault, and gets no answer. If the system refuses, this task fails: the peer waits for it, and may never raise the slot's attention
+    /// bit again.
     fn accept(&mut self, slot: u32) -> Option<NodeAddress> {
         match self.files.open_accepted(&mut self.peers, self.address, slot, self.barrier) {
             Ok(accepted) => {
@@ -116,9 +138,21 @@ impl Shm {
                 Some(peer)
             }
             Err(error) => {
-                tracing::warn!(slot, %error, "a connection that a peer made cannot be opened");
+                self.note_unopened(&error);
                 None
             }
+        }
+    }
+}
+
+impl Shm {
+    /// Notes that a connection which a peer has made cannot be opened.
+    pub(super) fn note_unopened(&mut self, error: &DeviceError) {
+        let what = format!("a connection that a peer made cannot be opened: {error}");
+        if matches!(error, DeviceError::System { .. } | DeviceError::Exhausted { .. }) {
+            self.files.fail(&what);
+        } else {
+            tracing::warn!("{what}");
         }
     }
 }

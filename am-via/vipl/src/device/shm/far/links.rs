@@ -90,6 +90,9 @@ impl Links {
                 while let Some((kind, bytes)) = link.early.remove(&link.expected) {
                     link.take(kind, &bytes, self.slot_bytes);
                 }
+                if link.has_closed {
+                    self.reads.note_closed(at);
+                }
             }
             Kind::Line | Kind::Part | Kind::Close => {
                 let ahead = number.wrapping_sub(link.expected) as usize;

@@ -11,7 +11,7 @@ mod lent;
 mod words;
 
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use am_via_ofi::{Endpoint, PeerAddress, READ_BYTES_MAX, ReadId};
 use am_via_shm::regions::ClaimFault;
@@ -75,6 +75,8 @@ pub(super) struct Reads {
     /// Offered keys, the latest last.
     offered: VecDeque<((usize, Name), Key)>,
     pieces: HashMap<ReadId, Piece>,
+    /// Peers that have closed, and so give no more keys.
+    closed: HashSet<usize>,
     /// Registrations that peers have revoked. A revocation is answered when no read of the registration is under way.
     to_answer: Vec<(usize, MemHandle)>,
     lent: Lending,
@@ -164,6 +166,11 @@ impl Reads {
         let Some(read) = self.under_way.get_mut(&id) else { return true };
         let (remote, region_len) = match (read.key, self.keys.entry((read.peer, read.name))) {
             (Some(key), _) => key,
+            (None, Entry::Vacant(_)) if self.closed.contains(&read.peer) => {
+                self.under_way.remove(&id);
+                self.ended.push((id, Err(ClaimFault::Stale)));
+                return true;
+            }
             (None, Entry::Vacant(key)) => {
                 key.insert(Known::Asked(vec![id]));
                 self.outbox.push_back((read.peer, KeyMessage::Request, read.name.words().to_bytes()));
@@ -249,6 +256,9 @@ impl Reads {
         memory: Result<CheckedRange<'_>, ClaimFault>,
     ) {
         let Question { from, handle, ptag } = question;
+        if self.closed.contains(&from) {
+            return;
+        }
         let words = Name { handle, ptag }.words();
         let words = match memory.and_then(|memory| self.lent.lend(endpoint, from, handle, memory)) {
             Ok(lent) => lent.words(words),
@@ -273,6 +283,21 @@ impl Reads {
     /// peer is reading it, so the loans end at once.
     pub(super) fn end_lent(&mut self, endpoint: &mut Endpoint, handle: MemHandle, finished: bool) -> bool {
         self.lent.end(endpoint, &mut self.outbox, handle, finished)
+    }
+
+    /// Notes that a peer has closed: it gives no more keys, and uses no key of this task. The reads that wait for a key end. The others go on:
+    /// the network ends them, because the peer serves reads until it leaves.
+    pub(super) fn note_closed(&mut self, peer: usize) {
+        self.closed.insert(peer);
+        let unanswered =
+            self.keys.extract_if(|&(of, _), known| of == peer && matches!(known, Known::Asked(_)));
+        for (_, known) in unanswered {
+            if let Known::Asked(waiting) = known {
+                // Each of them is reported as ended when it would begin.
+                self.due.extend(waiting);
+            }
+        }
+        self.lent.lose(peer);
     }
 
     /// Forgets a peer that is gone, and ends the reads of its memory.

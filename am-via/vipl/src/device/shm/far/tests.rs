@@ -406,3 +406,41 @@ fn the_last_lines_of_a_burst_leave_while_the_task_computes() {
     assert_eq!(pair.sent(), before + 20);
     pair.receive_all();
 }
+
+/// A get asks the owner for the key, and the owner closes instead of answering: it does not see the question, or leaves without a connection
+/// that it has accepted.
+#[test]
+fn a_read_that_waits_for_a_key_ends_if_the_owner_closes() {
+    let Some(pair) = Pair::open() else { return };
+    if !pair.sender.far.can_read() {
+        return;
+    }
+    let to = PrivateBytes::new(100).expect("memory");
+    let owner = NodeAddress { task: 1, context: 0 };
+    let read = |pair: &Pair, region, id| {
+        let handle = MemHandle { region, generation: 1 };
+        let from = RemoteMemory { task: 1, handle, offset: 0, ptag: 1 };
+        pair.sender.far.read(owner, from, to.range(), id)
+    };
+    read(&pair, 5, 70).expect("it begins");
+    read(&pair, 5, 71).expect("it begins");
+    read(&pair, 6, 72).expect("it begins");
+    // The owner takes the questions, and drops them.
+    let mut asked = 0;
+    while asked < 2 {
+        pair.sender.far.progress().expect("the network is there");
+        asked += pair.receiver.far.progress().expect("the network is there").questions.len();
+        assert!(Instant::now() < pair.end, "{asked} questions arrive");
+    }
+    let leaver = pair.receiver.far.clone();
+    let leaves = std::thread::spawn(move || leaver.leave(|| false));
+    let mut ended = Vec::new();
+    while ended.len() < 3 {
+        ended.extend(pair.sender.far.progress().expect("the network is there").reads_ended);
+        assert!(Instant::now() < pair.end, "the reads end: {ended:?}");
+    }
+    leaves.join().expect("it leaves");
+    ended.sort_unstable_by_key(|&(id, _)| id);
+    assert_eq!(ended, [70, 71, 72].map(|id| (id, Err(ClaimFault::Stale))));
+    assert_eq!(read(&pair, 5, 73), Err(ClaimFault::Stale), "the owner has closed");
+}
