@@ -1,5 +1,5 @@
-//! The messages between the hosts of a job about their tasks: network addresses of contexts, failures, and whether the program continues
-//! after a failure.
+//! The messages between the hosts of a job about their tasks: network addresses of contexts, failures, tasks that will not join, and whether
+//! the program continues after a failure.
 
 use std::sync::Arc;
 
@@ -32,6 +32,11 @@ pub enum News {
         /// The task's last words.
         words: String,
     },
+    /// A task has ended with code 0 without joining the job. This is a failure if other tasks have joined.
+    NeverJoined {
+        /// The task.
+        task: u32,
+    },
     /// Whether the program wants the job to continue when a task fails.
     GoesOn(bool),
 }
@@ -53,6 +58,7 @@ impl JobOwner {
             News::Failed { task, kind, value, words } => {
                 self.mark_dead(*task, Cause::decode(*kind, *value), words);
             }
+            News::NeverJoined { task } => self.note_never_joined(*task),
             News::GoesOn(goes_on) => self.set_continue_on_failure(*goes_on),
         }
     }
@@ -65,6 +71,7 @@ pub struct OwnNews {
     tasks: Vec<u32>,
     addresses: Vec<Option<Vec<u8>>>,
     failed: Vec<bool>,
+    never_joined: Vec<bool>,
     goes_on: bool,
 }
 
@@ -77,6 +84,7 @@ impl OwnNews {
             job: Arc::clone(job),
             addresses: vec![None; tasks.len() * CONTEXTS_MAX as usize],
             failed: vec![false; tasks.len()],
+            never_joined: vec![false; tasks.len()],
             tasks,
             goes_on: false,
         }
@@ -103,6 +111,10 @@ impl OwnNews {
             {
                 self.failed[index] = true;
                 news.push(News::failed(task, cause, words));
+            }
+            if !self.never_joined[index] && self.job.has_never_joined(task) {
+                self.never_joined[index] = true;
+                news.push(News::NeverJoined { task });
             }
         }
         news

@@ -1,12 +1,12 @@
 //! The launcher's side of a job: creates its files before any task starts, records deaths, rings all doorbells.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::MetadataExt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
@@ -74,6 +74,8 @@ pub struct JobOwner {
     pub(super) entries: Vec<Shared<TaskEntry>>,
     id: u64,
     num_tasks: u32,
+    /// The tasks that have ended with code 0 without joining.
+    never_joined: Mutex<BTreeSet<u32>>,
 }
 
 impl JobOwner {
@@ -111,7 +113,9 @@ impl JobOwner {
                 Some(make("am-record", bytes)?)
             }
         };
-        let mut owner = Self { file, files: Vec::new(), record, header, entries, id: random(), num_tasks };
+        let never_joined = Mutex::default();
+        let mut owner =
+            Self { file, files: Vec::new(), record, header, entries, id: random(), num_tasks, never_joined };
         for task in 0..num_tasks {
             owner.make_task_files(task, &layout, heap_bytes)?;
         }
@@ -134,7 +138,8 @@ impl JobOwner {
         let (header, entries) = super::mapped(&file)?;
         let (id, num_tasks) =
             (header.job_id.load(Ordering::Relaxed), header.num_tasks.load(Ordering::Relaxed));
-        Ok(Self { file, files: Vec::new(), record: None, header, entries, id, num_tasks })
+        let never_joined = Mutex::default();
+        Ok(Self { file, files: Vec::new(), record: None, header, entries, id, num_tasks, never_joined })
     }
 
     fn make_task_files(
@@ -268,6 +273,17 @@ impl JobOwner {
         entry.state.store(am_via_shm::layout_job::STATE_DEAD, Ordering::Release);
         self.ring_all();
         first
+    }
+
+    /// Notes that a task, of this host or of another, has ended with code 0 without joining.
+    pub fn note_never_joined(&self, task: u32) {
+        self.never_joined.lock().unwrap_or_else(PoisonError::into_inner).insert(task);
+    }
+
+    /// Whether [`note_never_joined`](Self::note_never_joined) was called for a task.
+    #[must_use]
+    pub fn has_never_joined(&self, task: u32) -> bool {
+        self.never_joined.lock().unwrap_or_else(PoisonError::into_inner).contains(&task)
     }
 
     /// Wakes every sleeping task, so that it sees changes of the job file.

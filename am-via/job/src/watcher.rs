@@ -195,8 +195,7 @@ impl Watch {
                 Heard::News(news) => self.job.hear(&news),
                 Heard::Lost(why) => {
                     let words = format!("its host is lost: {why}");
-                    let tasks = (0..).zip(&self.hosts).filter(|&(_, &at)| at == host).map(|(task, _)| task);
-                    for task in tasks {
+                    for task in tasks_lost(&self.hosts, self.host, host) {
                         let news = News::failed(task, Cause::HostLost, words.clone());
                         self.job.hear(&news);
                         if self.host == 0 {
@@ -209,6 +208,13 @@ impl Watch {
     }
 }
 
+/// The tasks that are lost for host `own` if host `lost` is. The first host forwards all news: without it, failures of any other host would
+/// not be known here.
+fn tasks_lost(hosts: &[u32], own: u32, lost: u32) -> Vec<u32> {
+    let is_lost = |at| at == lost || lost == 0 && at != own;
+    (0..).zip(hosts).filter(|&(_, &at)| is_lost(at)).map(|(task, _)| task).collect()
+}
+
 /// Records the end of a task's process, unless the task has left the job successfully or has reported its failure itself.
 fn note_end(job: &JobOwner, task: u32, ended: Option<Ended>) {
     let cause = match (job.state(task), ended) {
@@ -217,4 +223,18 @@ fn note_end(job: &JobOwner, task: u32, ended: Option<Ended>) {
         (_, ended) => ended.map_or(Cause::Vanished, Cause::from),
     };
     job.mark_dead(task, cause, "");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_that_has_lost_the_first_host_has_lost_all_others() {
+        let hosts = [0, 0, 1, 2, 2];
+        assert_eq!(tasks_lost(&hosts, 0, 2), [3, 4]);
+        assert_eq!(tasks_lost(&hosts, 1, 2), [3, 4]);
+        assert_eq!(tasks_lost(&hosts, 1, 0), [0, 1, 3, 4]);
+        assert_eq!(tasks_lost(&hosts, 2, 0), [0, 1, 2]);
+    }
 }

@@ -309,14 +309,35 @@ struct Ending {
 struct Ends {
     /// The first reason to end the job.
     first: Option<Ending>,
-    /// The end of an agent that failed; used if `first` is `None`.
-    of_agent: Ending,
+    /// The ends of the agents, in this order; used if `first` is `None`.
+    of_agents: Vec<(usize, Ending)>,
     /// The agent of the task that failed first. Its report about the end, which is more precise, replaces `first`.
     first_failed: Option<usize>,
+    /// The agent of the task that failed first while the program went on.
+    first_passed: Option<usize>,
     end_at: Option<Instant>,
     kill_at: Option<Instant>,
     goes_on: bool,
     signalled: bool,
+}
+
+impl Ends {
+    /// The end of the job. If nothing ended it early, its code is that of a job on one host: that of the first failure; or 0, if the program
+    /// went on and a task exited with 0, for which its agent ends with 0.
+    fn ending(mut self) -> Ending {
+        if let Some(first) = self.first {
+            return first;
+        }
+        let of_first = |&(of, _): &(usize, Ending)| self.first_passed == Some(of);
+        let has_failed = |(_, ending): &(usize, Ending)| ending.exit_code != 0;
+        let at = self.of_agents.iter().position(|of| of_first(of) && has_failed(of));
+        let at = at.or_else(|| self.of_agents.iter().position(has_failed));
+        let is_well = self.goes_on && self.of_agents.iter().any(|(_, ending)| ending.exit_code == 0);
+        let said = self.of_agents.iter().position(|(_, ending)| !ending.line.is_empty());
+        let Some(at) = at.or(said) else { return Ending::default() };
+        let (_, ending) = self.of_agents.swap_remove(at);
+        if is_well { Ending { exit_code: 0, ..ending } } else { ending }
+    }
 }
 
 struct Hub {
@@ -395,8 +416,7 @@ impl Hub {
             let _ = agent.child.kill();
             let _ = agent.child.wait();
         }
-        let of_agent = std::mem::take(&mut self.ends.of_agent);
-        self.ends.first.take().unwrap_or(of_agent)
+        std::mem::take(&mut self.ends).ending()
     }
 
     fn say_all(&mut self, word: &Down) {
@@ -422,7 +442,7 @@ impl Hub {
                         self.note_failure(from, *task, Cause::decode(*kind, *value), words)
                     }
                     News::GoesOn(goes_on) => self.ends.goes_on = *goes_on,
-                    News::Address { .. } => {}
+                    News::Address { .. } | News::NeverJoined { .. } => {}
                 }
                 let others = (0..).zip(&mut self.agents).filter(|&(index, _)| index != from);
                 others.for_each(|(_, agent)| agent.say(Down::News(news.clone())));
@@ -438,8 +458,8 @@ impl Hub {
                         self.silence_max.as_secs()
                     );
                     self.end_with(Ending { exit_code, line }, Duration::ZERO);
-                } else if !ended_by_caller && self.ends.of_agent.exit_code == 0 {
-                    self.ends.of_agent = Ending { exit_code, line };
+                } else if !ended_by_caller {
+                    self.ends.of_agents.push((from, Ending { exit_code, line }));
                 }
             }
             Up::NotStarted { exit_code, why } => {
@@ -452,7 +472,11 @@ impl Hub {
 
     /// Records a failure. The first failure determines the outcome of the job, and ends the job after [`GRACE`] unless the program goes on.
     fn note_failure(&mut self, from: usize, task: u32, cause: Cause, words: &str) {
-        if self.ends.goes_on || self.ends.first.is_some() {
+        if self.ends.goes_on {
+            self.ends.first_passed.get_or_insert(from);
+            return;
+        }
+        if self.ends.first.is_some() {
             return;
         }
         self.ends.first_failed = Some(from);
@@ -484,8 +508,12 @@ impl Hub {
         for task in self.tasks_of(from) {
             self.say_all(&Down::News(News::failed(task, Cause::HostLost, words.clone())));
         }
-        if !self.ends.goes_on {
-            self.end_with(Ending { exit_code: 1, line: words }, GRACE);
+        let ending = Ending { exit_code: 1, line: words };
+        if self.ends.goes_on {
+            self.ends.first_passed.get_or_insert(from);
+            self.ends.of_agents.push((from, ending));
+        } else {
+            self.end_with(ending, GRACE);
         }
     }
 
@@ -552,6 +580,32 @@ mod tests {
         for name in ["HOME", "SSH_AUTH_SOCK", "MPIR_X", "XPATH"] {
             assert!(!is_for_all_hosts(name), "{name}");
         }
+    }
+
+    /// A job of three hosts that goes on: the order in which the agents end has no effect.
+    #[test]
+    fn a_job_that_goes_on_has_the_code_of_the_first_failure_unless_a_task_has_ended_well() {
+        let ending = |exit_code: u8| Ending { exit_code, line: format!("code {exit_code}") };
+        for (codes, first_passed, wanted) in [
+            ([3, 5, 7], Some(1), 5),
+            ([3, 5, 7], Some(2), 7),
+            // The host of the first failure has another task, which has ended well.
+            ([3, 0, 7], Some(1), 0),
+            ([3, 5, 0], Some(0), 0),
+            ([0, 0, 0], None, 0),
+        ] {
+            for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0]] {
+                let of_agents = order.into_iter().map(|agent| (agent, ending(codes[agent]))).collect();
+                let ends = Ends { of_agents, first_passed, goes_on: true, ..Ends::default() };
+                assert_eq!(ends.ending().exit_code, wanted, "{codes:?} in order {order:?}");
+            }
+        }
+        // Without going on, one failed agent is enough.
+        let of_agents = vec![(0, ending(0)), (1, ending(4))];
+        assert_eq!(Ends { of_agents, ..Ends::default() }.ending().exit_code, 4);
+        let first = Some(ending(9));
+        let of_agents = vec![(0, ending(0))];
+        assert_eq!(Ends { of_agents, first, goes_on: true, ..Ends::default() }.ending().exit_code, 9);
     }
 
     fn host() -> Host {

@@ -243,7 +243,8 @@ impl Supervisor {
         if self.watches.iter().any(|watch| matches!(watch.attached, Attached::Leaving(..))) {
             waits.push(LOOK_EVERY_LEAVING);
         }
-        if self.watches.iter().enumerate().any(is_looked_for) {
+        // Another host may tell that one of its tasks will not join.
+        if self.has_other_hosts() || self.watches.iter().enumerate().any(is_looked_for) {
             let young = now.duration_since(self.started) < YOUNG;
             waits.push(if young { LOOK_EVERY_YOUNG } else { LOOK_EVERY_OLD });
         }
@@ -353,26 +354,43 @@ impl Supervisor {
             && self.job.state(self.number(index)) == TaskState::NotStarted
     }
 
-    /// Finds tasks that exited with 0 without joining. If another task has joined, this is a failure, since that task would wait for ever.
-    /// If no task joins, as in `amrun -n 3 hostname`, it is not.
+    /// Whether the job has tasks that this launcher has not started.
+    fn has_other_hosts(&self) -> bool {
+        self.job.num_tasks() as usize > self.watches.len()
+    }
+
+    /// Finds tasks that exited with 0 without joining, also on other hosts. If a task of this host has joined, this is a failure, since that
+    /// task would wait for ever. If no task joins, as in `amrun -n 3 hostname`, it is not.
     fn look_for_never_joined(&mut self) {
         let missing: Vec<usize> =
             (0..self.watches.len()).filter(|&index| self.has_ended_well_without_joining(index)).collect();
-        if missing.is_empty() {
+        if missing.is_empty() && !self.has_other_hosts() {
             return;
         }
         let tasks = 0..self.job.num_tasks();
-        let waiting: Vec<u32> = tasks.filter(|&task| self.job.state(task) == TaskState::Running).collect();
-        let Some(words) = words_for_missing(&waiting) else { return };
+        let waiting: Vec<u32> =
+            tasks.clone().filter(|&task| self.job.state(task) == TaskState::Running).collect();
+        if waiting.is_empty() && !self.has_other_hosts() {
+            return;
+        }
         for index in missing {
+            if self.job.has_never_joined(self.number(index)) {
+                continue;
+            }
             let environment = self.job.environment(self.number(index));
             let may_still_join = environment
                 .iter()
                 .any(|(name, value)| name == JOB_VARIABLE && self.members.any_has(name, value));
-            if may_still_join {
+            if !may_still_join {
+                self.job.note_never_joined(self.number(index));
+            }
+        }
+        let Some(words) = words_for_missing(&waiting) else { return };
+        for task in tasks {
+            if !self.job.has_never_joined(task) || self.job.state(task) == TaskState::Dead {
                 continue;
             }
-            self.job.mark_dead(self.number(index), Cause::NeverJoined, &words);
+            self.job.mark_dead(task, Cause::NeverJoined, &words);
             if !self.job.continues_on_failure() {
                 self.kill_within(self.grace);
             }
