@@ -498,7 +498,8 @@ mod tests {
         assert_eq!(*shared.lock().unwrap(), b"a\nb\nc\ndd\ne\nf");
     }
 
-    /// Forwards 10000 lines, which a pipe holds, to a reader that first reads after `pause`. Returns how many bytes it got within this wait.
+    /// Forwards 10000 lines, which a pipe holds, to a reader that first reads after `pause`. Returns how many bytes it got within this
+    /// wait.
     fn forward_to_a_slow_reader(pause: Duration, must_end: bool) -> usize {
         struct Slow(Arc<Mutex<usize>>, Duration);
         impl Write for Slow {
