@@ -1,5 +1,5 @@
-//! The messages between the hosts of a job about their tasks: network addresses of contexts, failures, tasks that will not join, and whether
-//! the program continues after a failure.
+//! The messages between the hosts of a job about their tasks: network addresses of contexts, failures, tasks that have ended without
+//! joining, and whether the program continues after a failure.
 
 use std::sync::Arc;
 

@@ -322,8 +322,8 @@ struct Ends {
 }
 
 impl Ends {
-    /// The end of the job. If nothing ended it early, its code is that of a job on one host: that of the first failure; or 0, if the program
-    /// went on and a task exited with 0, for which its agent ends with 0.
+    /// The end of the job. If nothing ended it early, its code is that of a job on one host: that of the first failure; or 0, if the
+    /// program went on and a task exited with 0, for which its agent ends with 0.
     fn ending(mut self) -> Ending {
         if let Some(first) = self.first {
             return first;

@@ -359,8 +359,8 @@ impl Supervisor {
         self.job.num_tasks() as usize > self.watches.len()
     }
 
-    /// Finds tasks that exited with 0 without joining, also on other hosts. If a task of this host has joined, this is a failure, since that
-    /// task would wait for ever. If no task joins, as in `amrun -n 3 hostname`, it is not.
+    /// Finds tasks that exited with 0 without joining, also on other hosts. If a task of this host has joined, this is a failure, since
+    /// that task would wait for ever. If no task joins, as in `amrun -n 3 hostname`, it is not.
     fn look_for_never_joined(&mut self) {
         let missing: Vec<usize> =
             (0..self.watches.len()).filter(|&index| self.has_ended_well_without_joining(index)).collect();

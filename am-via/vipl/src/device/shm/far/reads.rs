@@ -285,8 +285,8 @@ impl Reads {
         self.lent.end(endpoint, &mut self.outbox, handle, finished)
     }
 
-    /// Notes that a peer has closed: it gives no more keys, and uses no key of this task. The reads that wait for a key end. The others go on:
-    /// the network ends them, because the peer serves reads until it leaves.
+    /// Notes that a peer has closed: it gives no more keys, and uses no key of this task. The reads that wait for a key end. The others go
+    /// on: the network ends them, because the peer serves reads until it leaves.
     pub(super) fn note_closed(&mut self, peer: usize) {
         self.closed.insert(peer);
         let unanswered =

@@ -301,8 +301,8 @@ fn the_lines_of_a_long_message_are_written_where_the_network_sends_them() {
     }
 }
 
-/// The program gives up a line whose bytes it has begun to write in the draft, and posts another one. What was written for the line that was
-/// given up is not sent, and the next area does not lie on those of the lines before it.
+/// The program gives up a line whose bytes it has begun to write in the draft, and posts another one. What was written for the line that
+/// was given up is not sent, and the next area does not lie on those of the lines before it.
 #[test]
 fn the_area_of_a_line_that_was_given_up_is_used_for_the_next_line() {
     let Some(mut pair) = Pair::open() else { return };
@@ -407,8 +407,7 @@ fn the_last_lines_of_a_burst_leave_while_the_task_computes() {
     pair.receive_all();
 }
 
-/// A get asks the owner for the key, and the owner closes instead of answering: it does not see the question, or leaves without a connection
-/// that it has accepted.
+/// A get asks the owner for the key, and the owner closes instead of answering.
 #[test]
 fn a_read_that_waits_for_a_key_ends_if_the_owner_closes() {
     let Some(pair) = Pair::open() else { return };
