@@ -80,10 +80,10 @@ impl Task {
         let settings = self.job.settings();
         // An invalid context number has no bit, and is refused below.
         let bit = 1_u32.checked_shl(context).unwrap_or(0) & BY_NAME;
-        if !self.job.note_nics(bit << NICS_MAX, bit) {
+        let Some(noted) = self.job.note_nics(bit << NICS_MAX, bit) else {
             return Err(of_vip(&VipError::NicTaken { name: format!("shm{context}"), last: NICS_MAX - 1 }));
-        }
-        let device = self.device(context).map_err(|error| of_device(&error))?;
+        };
+        let device = self.noted_device(context, noted).map_err(|error| of_device(&error))?;
         let plan = CreditPlan { credits: settings.credits, answers: settings.credits };
         let fabric = ViaFabric::new(device, plan);
         Ok(match settings.registered_bytes_max {
@@ -104,14 +104,19 @@ impl Task {
         let context =
             context.ok_or_else(|| VipError::UnknownNic { name: name.to_owned(), last: NICS_MAX - 1 })?;
         let bit = 1 << context;
-        if !self.job.note_nics(bit, bit | bit << NICS_MAX) {
+        let Some(noted) = self.job.note_nics(bit, bit | bit << NICS_MAX) else {
             return Err(VipError::NicTaken { name: name.to_owned(), last: NICS_MAX - 1 });
-        }
-        let nic = UserAgent::open(self.device(context)?);
+        };
+        let nic = UserAgent::open(self.noted_device(context, noted)?);
         Ok(match self.job.settings().registered_bytes_max {
             None => nic,
             Some(bytes) => nic.with_registered_bytes_max(bytes),
         })
+    }
+
+    /// Opens the device of a context whose use has just been noted. If that fails, the context can be opened in either way again.
+    fn noted_device(&self, context: u32, noted: u32) -> Result<Shm, DeviceError> {
+        self.device(context).inspect_err(|_| self.job.forget_nics(noted))
     }
 
     /// Opens the device that carries the messages of context `context`, according to the job's settings, for a fabric or a user agent that

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { BATCHES_MAX = 101, WINDOW = 64, BYTES_MAX = 4 << 20, FRESH_MAX = 16 << 20, LONGS = 1000, STRIDED = 1024, PACKED = 4096 };
@@ -127,23 +128,33 @@ static double shift(int bytes, int times)
     return since(start);
 }
 
-/* The one-way time of a message that arrives when rank 1 has waited in its receive for this number of microseconds. */
+/* The system's clock, which is the same for all tasks of a machine. */
+static double clock_of_machine(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* The one-way time of a message that arrives when rank 1 has waited in its receive for this number of microseconds. Rank 1 answers with the
+ * time of the arrival: the way back is that of a task that has not waited. */
 static double latency_after(int microseconds, int times)
 {
-    double seconds = 0;
+    double seconds = 0, arrived = 0;
     for (int i = 0; i < times; i++) {
         if (rank == 0) {
             spin(microseconds * 1e-6);
-            double start = MPI_Wtime();
+            double start = clock_of_machine();
             MPI_Send(out, 8, MPI_BYTE, 1, 1, MPI_COMM_WORLD);
-            MPI_Recv(in, 8, MPI_BYTE, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-            seconds += since(start);
+            MPI_Recv(&arrived, 1, MPI_DOUBLE, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            seconds += arrived - start;
         } else if (rank == 1) {
             MPI_Recv(in, 8, MPI_BYTE, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-            MPI_Send(out, 8, MPI_BYTE, 0, 1, MPI_COMM_WORLD);
+            arrived = clock_of_machine();
+            MPI_Send(&arrived, 1, MPI_DOUBLE, 0, 1, MPI_COMM_WORLD);
         }
     }
-    return seconds / 2;
+    return seconds;
 }
 
 #define COLLECTIVE(name, call)                    \

@@ -276,6 +276,30 @@ static int at_finalize(MPI_Comm comm, int keyval, void *value, void *state) {
     return MPI_SUCCESS;
 }
 
+/* Texts have any bytes, not only those of UTF-8: a program gets those back that it has set. */
+static void other_bytes(void) {
+    const char *text = "\xe9t\xe9 \xff";
+    char found[MPI_MAX_ERROR_STRING] = "";
+    int len = sizeof found, flag, class, code;
+    MPI_Info info;
+    MPI_Info_create(&info);
+    MPI_Info_set(info, text, text);
+    CHECK(MPI_Info_get_nthkey(info, 0, found) == MPI_SUCCESS && !strcmp(found, text));
+    CHECK(MPI_Info_get_string(info, text, &len, found, &flag) == MPI_SUCCESS && flag);
+    CHECK(len == 6 && !strcmp(found, text));
+    MPI_Info_free(&info);
+    MPI_Comm_set_name(MPI_COMM_SELF, text);
+    CHECK(MPI_Comm_get_name(MPI_COMM_SELF, found, &len) == MPI_SUCCESS && len == 5 && !strcmp(found, text));
+    MPI_Comm_set_name(MPI_COMM_SELF, "MPI_COMM_SELF");
+    MPI_Add_error_class(&class);
+    MPI_Add_error_code(class, &code);
+    MPI_Add_error_string(code, text);
+    CHECK(MPI_Error_string(code, found, &len) == MPI_SUCCESS && len == 5 && !strcmp(found, text));
+    MPI_Remove_error_string(code);
+    MPI_Remove_error_code(code);
+    MPI_Remove_error_class(class);
+}
+
 int main(int argc, char **argv) {
     alarm(300);
     begin(&argc, &argv);
@@ -293,6 +317,7 @@ int main(int argc, char **argv) {
     alignment();
     in_place_in_fortran();
     empty_text();
+    other_bytes();
     int keyval;
     MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, at_finalize, &keyval, NULL);
     MPI_Comm_set_attr(MPI_COMM_SELF, keyval, NULL);

@@ -15,9 +15,12 @@ pub trait Carrier {
     /// may have held any lock.
     fn call_in_copies(&self, hook: fork::Hook);
 
-    /// Records that NICs are opened (the caller defines the bits), unless one of `others` was recorded before. Returns whether the NICs
-    /// were recorded.
-    fn note_nics(&self, bits: u32, others: u32) -> bool;
+    /// Records that NICs are opened (the caller defines the bits), unless one of `others` was recorded before. Returns the bits
+    /// that were not recorded before; `None` if the NICs were not recorded.
+    fn note_nics(&self, bits: u32, others: u32) -> Option<u32>;
+
+    /// Withdraws what [`note_nics`](Self::note_nics) has recorded, because the NICs could not be opened.
+    fn forget_nics(&self, bits: u32);
 
     /// The method by which tasks order a store before a load of a peer's store. The same in all tasks of the job.
     fn barrier(&self) -> SleepBarrier;
@@ -54,10 +57,16 @@ impl Carrier for Job {
         fork::install(hook);
     }
 
-    fn note_nics(&self, bits: u32, others: u32) -> bool {
+    fn note_nics(&self, bits: u32, others: u32) -> Option<u32> {
         let note = |noted| (noted & others == 0).then_some(noted | bits);
         // Relaxed: the bits publish no other memory.
-        self.nics.fetch_update(Ordering::Relaxed, Ordering::Relaxed, note).is_ok()
+        let before = self.nics.fetch_update(Ordering::Relaxed, Ordering::Relaxed, note).ok()?;
+        Some(bits & !before)
+    }
+
+    fn forget_nics(&self, bits: u32) {
+        // Relaxed: the bits publish no other memory.
+        self.nics.fetch_and(!bits, Ordering::Relaxed);
     }
 
     fn barrier(&self) -> SleepBarrier {

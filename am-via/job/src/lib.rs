@@ -726,7 +726,7 @@ fn tell_copy() {
 /// Settings of the layers above from this process's own environment, used without a launcher.
 fn variables_of_this_process() -> Variables {
     let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
-        Some((name.into_string().ok()?, value.into_string().ok()?))
+        Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
     };
     Variables::of_other_tables(std::env::vars_os().filter_map(text))
 }

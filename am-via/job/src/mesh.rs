@@ -47,6 +47,9 @@ enum Event {
     Gone(io::Error),
 }
 
+/// Most addresses that the first host tells the others. A launcher may keep no more than 1023 bytes for a value.
+const ADDRESSES_MAX: usize = 40;
+
 /// The connections of this host's watcher.
 pub(super) struct Mesh {
     is_first: bool,
@@ -62,8 +65,11 @@ impl Mesh {
     pub(super) fn open(secret: u64, silence_max: Duration) -> io::Result<(Self, String)> {
         let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))?;
         let port = listener.local_addr()?.port();
-        let addresses: Vec<String> =
-            own_addresses().into_iter().map(|address| SocketAddr::new(address, port).to_string()).collect();
+        let addresses: Vec<String> = own_addresses()
+            .into_iter()
+            .take(ADDRESSES_MAX)
+            .map(|address| SocketAddr::new(address, port).to_string())
+            .collect();
         let (tell, events) = mpsc::channel();
         thread::Builder::new().spawn(move || accept(&listener, secret, silence_max, &tell))?;
         let new = Self { is_first: true, secret, peers: BTreeMap::new(), events, said_at: Instant::now() };

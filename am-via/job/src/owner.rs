@@ -33,6 +33,8 @@ const INHERITED_NUMBER_MIN: i32 = 200;
 const JOB_FILE: &str = "am-job";
 /// Generous estimate of the files that a task opens besides those of the job.
 const FILES_OF_A_PROGRAM: u64 = 64;
+/// The most that the settings of a job have, in bytes.
+const SETTINGS_BYTES_MAX: usize = JobHeader::SETTINGS_BYTES_MAX;
 
 /// The description of a job to be created.
 #[derive(Clone, Debug)]
@@ -211,7 +213,15 @@ impl JobOwner {
         let barrier =
             if plan.settings.membarrier { SleepBarrier::probe() } else { SleepBarrier::SenderFence };
         header.barrier.store(barrier.to_word(), Ordering::Relaxed);
-        header.settings.write(&plan.others.lines_with(&plan.settings));
+        let settings = plan.others.lines_with(&plan.settings);
+        if settings.len() > SETTINGS_BYTES_MAX {
+            return Err(JobError::system("writing the settings of the job")(io::Error::other(format!(
+                "settings and variables that begin with AM_, MPI_, MP_ or LAM_MPI_ have {} bytes, but a job has {SETTINGS_BYTES_MAX} bytes \
+                 for them; unset those that are no settings",
+                settings.len()
+            ))));
+        }
+        header.settings.write(&settings);
         self.mark_crowded();
         // Release: "job file made", pairs with the load in `is_job_file`.
         header.magic.store(JOB_MAGIC, Ordering::Release);
@@ -416,8 +426,9 @@ impl Limits {
     }
 
     fn check_open_files(&self, num_tasks: u32) -> Result<(), JobError> {
-        // A task inherits two files of each task, and may open each of them once more.
-        let needed = 4 * u64::from(num_tasks) + FILES_OF_A_PROGRAM;
+        // A task inherits two files of each task, and may open each of them once more. The launcher holds these two files, two pipes and a
+        // handle for each task, and one more handle for each process that it kills.
+        let needed = 6 * u64::from(num_tasks) + FILES_OF_A_PROGRAM;
         match self.open_files {
             Some(value) if value < needed => Err(JobError::LimitTooSmall {
                 limit: Resource::OpenFiles,
@@ -533,7 +544,7 @@ mod tests {
                 address_space.heap_file_bytes(Some(1 << 20), 2).unwrap_err(),
                 ["RLIMIT_AS", "35651584", "AM_HEAP_BYTES"],
             ),
-            (open_files.check_open_files(8).unwrap_err(), ["RLIMIT_NOFILE", "96", "ulimit -Hn"]),
+            (open_files.check_open_files(8).unwrap_err(), ["RLIMIT_NOFILE", "112", "ulimit -Hn"]),
         ];
         for (error, parts) in cases {
             let text = error.to_string();
@@ -554,6 +565,24 @@ mod tests {
             };
             assert!(matches!(JobOwner::create(&plan), Err(JobError::NumTasks { .. })));
         }
+    }
+
+    #[test]
+    fn settings_that_do_not_fit_are_refused_and_not_cut() {
+        let plan = |variables: usize| {
+            let variable = |number| (format!("MPI_VARIABLE_{number}"), "x".repeat(60));
+            JobPlan {
+                num_tasks: 1,
+                settings: Settings::default(),
+                others: Variables::of_other_tables((0..variables).map(variable)),
+                cpus: Vec::new(),
+                hosts: Vec::new(),
+                record: Record::Nothing,
+            }
+        };
+        JobOwner::create(&plan(20)).unwrap();
+        let error = JobOwner::create(&plan(200)).unwrap_err().to_string();
+        assert!(error.contains("unset those that are no settings"), "{error}");
     }
 
     #[test]

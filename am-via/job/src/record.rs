@@ -105,6 +105,8 @@ impl Recorded {
 pub const IN_CALLS: &str = "in calls";
 /// The name of spans in which a task sleeps because nothing arrives.
 pub const SLEEP: &str = "sleep";
+/// The name of the span of MPI's progress thread, which lasts as long as the thread.
+const PROGRESS_THREAD: &str = "the progress thread";
 
 /// Records the activity of this task.
 #[derive(Debug)]
@@ -165,12 +167,19 @@ impl am_events::Recorder for Recorder {
                 self.keep(&mut book, (now, thread, name), event, 0);
             }
             EventKind::End => {
-                let Some((name, begun)) = book.open.get_mut(&thread).and_then(Vec::pop) else { return };
+                let open = book.open.entry(thread).or_default();
+                let Some((name, begun)) = open.pop() else { return };
+                let outermost = open.first().map_or(name, |&(outermost, _)| outermost);
                 depth -= 1;
                 let nanoseconds = now.saturating_sub(begun);
                 took = Some(nanoseconds);
-                self.count(&mut book, (EventKind::Begin, name, None), (0, nanoseconds, nanoseconds));
-                if depth == 0 {
+                // A thread that only makes progress, or sleeps in no call, is not in a call of the program.
+                let is_of_program =
+                    [SLEEP, PROGRESS_THREAD].iter().all(|own| book.names.get(*own) != Some(&outermost));
+                if is_of_program {
+                    self.count(&mut book, (EventKind::Begin, name, None), (0, nanoseconds, nanoseconds));
+                }
+                if is_of_program && depth == 0 {
                     let calls = self.number_of(&mut book, IN_CALLS);
                     self.count(&mut book, (EventKind::Begin, calls, None), (0, nanoseconds, nanoseconds));
                 }
@@ -458,6 +467,19 @@ mod tests {
         assert_eq!((eager.peer, eager.count, eager.bytes, eager.largest), (Some(3), 2, 150, 100));
         assert_eq!((of("MPI_Send").count, of(IN_CALLS).count), (1, 1), "a sleep in a call is no call");
         assert!(of("MPI_Send").nanoseconds >= of(SLEEP).nanoseconds);
+    }
+
+    #[test]
+    fn threads_that_only_make_progress_are_in_no_call() {
+        let (recorder, shared) = recorder();
+        for names in [&[SLEEP][..], &[PROGRESS_THREAD, SLEEP], &["MPI_Recv", SLEEP]] {
+            names.iter().for_each(|name| recorder.record(&event(EventKind::Begin, name, None, 0)));
+            names.iter().for_each(|_| recorder.record(&event(EventKind::End, "", None, 0)));
+        }
+        let read = read(&shared);
+        let counts: Vec<_> = read.tallies.iter().map(|tally| (read.name(tally.name), tally.count)).collect();
+        assert_eq!(counts, [(SLEEP, 1), ("MPI_Recv", 1), (IN_CALLS, 1)]);
+        assert_eq!(read.events.len(), 10, "a trace shows all");
     }
 
     #[test]

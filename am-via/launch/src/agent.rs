@@ -10,6 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::hang::{Symbols, look_at_all};
+use super::hub::start_thread;
 use super::report::{EndedBy, Report};
 use super::uplink::{self, Down, Frame, Part, Up, Uplink};
 use super::{Bind, Launch, LaunchError, Running, bindings, describe};
@@ -110,7 +111,7 @@ fn listen(tell: &Sender<Down>) {
 fn watch(running: Running, hosts: &[u32], host: u32, uplink: &Uplink) -> Result<Report, LaunchError> {
     let (tell, heard) = mpsc::channel();
     // The thread ends with this process, since a read of standard input can't be interrupted.
-    thread::spawn(move || listen(&tell));
+    start_thread(move || listen(&tell))?;
     let mut own = OwnNews::new(&running.job, hosts, host);
     let (first, number) = (running.first, super::number_of(&running.tasks));
     let mut symbols = Symbols::default();

@@ -14,7 +14,7 @@ pub struct Host {
 pub enum HostsError {
     /// A line or an element without the name of a host, or with an invalid number of tasks.
     #[error(
-        "{text:?} is not a valid host: write NAME, NAME:TASKS, or in a file NAME slots=TASKS, with TASKS at least 1"
+        "{text:?} is not a valid host: write NAME, NAME:TASKS, or in a file NAME slots=TASKS, with TASKS at least 1, and an IPv6 address in brackets"
     )]
     NoHost {
         /// The text.
@@ -37,11 +37,15 @@ pub enum HostsError {
 
 fn host(text: &str) -> Result<Host, HostsError> {
     let wrong = || HostsError::NoHost { text: text.to_owned() };
-    let (name, slots) = match text.rsplit_once(':') {
-        Some((name, slots)) => (name, Some(slots.parse().map_err(|_| wrong())?)),
-        None => (text, None),
+    // An IPv6 address has colons, and so is in brackets: [fe80::1]:4.
+    let address = text.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+    let (name, slots) = match address {
+        Some((name, "")) => (name, None),
+        Some((name, rest)) => (name, Some(rest.strip_prefix(':').ok_or_else(wrong)?)),
+        None => text.rsplit_once(':').map_or((text, None), |(name, slots)| (name, Some(slots))),
     };
-    let is_word = |c: char| c != ':' && !c.is_whitespace();
+    let slots = slots.map(str::parse).transpose().map_err(|_| wrong())?;
+    let is_word = |c: char| (c != ':' || address.is_some()) && !c.is_whitespace();
     let is_name = !name.is_empty() && !name.starts_with('-') && name.chars().all(is_word);
     if is_name && slots != Some(0) { Ok(Host { name: name.to_owned(), slots }) } else { Err(wrong()) }
 }
@@ -79,6 +83,14 @@ pub fn only_this_machine(hosts: &[Host]) -> bool {
     let own = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let is_here = |host: &Host| ["localhost", "127.0.0.1", own.trim()].contains(&host.name.as_str());
     !hosts.is_empty() && hosts.iter().all(is_here)
+}
+
+/// Checks that the hosts take these tasks.
+///
+/// # Errors
+/// [`HostsError::TooFew`]; [`HostsError::Empty`].
+pub fn check_hosts(hosts: &[Host], tasks: u32) -> Result<(), HostsError> {
+    place(hosts, tasks).map(drop)
 }
 
 /// The host of each task: the first tasks on the first host. Hosts without a number share the remaining tasks evenly.
@@ -130,7 +142,25 @@ mod tests {
         assert_eq!(parse_hosts("a, 10.0.0.2:4"), Ok(two.clone()));
         assert_eq!(parse_hostfile("# ours\na\n\n10.0.0.2 slots=4 # large\n"), Ok(two.clone()));
         assert_eq!(parse_hostfile("a\n10.0.0.2:4"), Ok(two));
-        for wrong in ["", "a,,b", "a:", "a:x", "a:0", "-oProxyCommand=x", "a b", "fe80::1", "::1"] {
+        let six = |slots| Ok(vec![Host { name: "fe80::1%eth0".into(), slots }]);
+        assert_eq!(parse_hosts("[fe80::1%eth0]"), six(None));
+        assert_eq!(parse_hosts("[fe80::1%eth0]:3"), six(Some(3)));
+        assert_eq!(parse_hostfile("[fe80::1%eth0] slots=3"), six(Some(3)));
+        for wrong in [
+            "",
+            "a,,b",
+            "a:",
+            "a:x",
+            "a:0",
+            "-oProxyCommand=x",
+            "a b",
+            "fe80::1",
+            "::1",
+            "[::1",
+            "[::1]3",
+            "[]",
+            "[-x]",
+        ] {
             assert!(parse_hosts(wrong).is_err(), "{wrong}");
         }
         assert!(parse_hostfile("a slots=0").is_err() && parse_hostfile("a cores=2").is_err());

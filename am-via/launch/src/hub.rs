@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -15,7 +16,8 @@ use std::time::{Duration, Instant};
 use super::end_request::SIGNALS;
 use super::hang::{Activity, HangReports, HostsActivity};
 use super::hosts::{self, Host};
-use super::output::OutputFormat;
+use super::output::{OutputFormat, Sinks};
+use super::report::{of_signal, words_for_closed_output};
 use super::uplink::{self, Down, Frame, Part, Up};
 use super::{LaunchError, program};
 use am_via_job::settings::{Settings, Table};
@@ -56,6 +58,8 @@ pub struct Hosts {
     pub wdir: Option<PathBuf>,
     /// The format of the output.
     pub output: OutputFormat,
+    /// Whether standard output was closed when this process was started: output of the tasks then ends the job.
+    pub output_is_closed: bool,
     /// The folder in which each host writes the output of its tasks to files, instead of forwarding it.
     pub output_dir: Option<PathBuf>,
     /// Whether each task is bound to its own processor.
@@ -100,6 +104,8 @@ fn is_for_all_hosts(name: &str) -> bool {
 /// An event from an agent's reader.
 enum Event {
     Said(usize, Up),
+    /// Standard output can't be written; contains the system's error number.
+    OutputClosed(i32),
     /// The agent's output has ended, or is not that of an agent.
     Gone(usize, String),
 }
@@ -225,7 +231,10 @@ impl Hosts {
         let own =
             std::fs::read_link("/proc/self/exe").map_err(LaunchError::system("finding this program"))?;
         let mut words = self.launch_agent.split_whitespace();
-        let mut command = Command::new(words.next().unwrap_or("ssh"));
+        let agent = words.next().unwrap_or("ssh");
+        let is_ssh = matches!(agent.rsplit('/').next(), Some("ssh" | "rsh"));
+        let own = if is_ssh { for_a_shell(own.into_os_string()) } else { own.into_os_string() };
+        let mut command = Command::new(agent);
         command.args(words).arg(&host.name).arg(own).arg("--agent");
         // A terminal's Ctrl-C is for the launcher, which forwards it.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -236,7 +245,11 @@ impl Hosts {
         let mut child = command.spawn().map_err(failed)?;
         let (input, output) = (child.stdin.take(), child.stdout.take());
         let (say, said) = mpsc::channel();
-        thread::spawn(move || input.map(|input| write_words(input, &said)));
+        start_thread(move || {
+            if let Some(input) = input {
+                write_words(input, &said);
+            }
+        })?;
         let is_writing = Arc::new(AtomicBool::new(false));
         let mut agent = Agent {
             name: host.name.clone(),
@@ -247,16 +260,38 @@ impl Hosts {
             heard_at: Instant::now(),
         };
         agent.say(Down::Start(Box::new(part)));
-        let tell = tell.clone();
-        thread::spawn(move || {
+        let (tell, sinks) = (tell.clone(), Sinks::of_this_process(self.output_is_closed));
+        start_thread(move || {
             let why = output.map_or_else(
                 || "its agent has no output".to_owned(),
-                |output| listen(output, index, &tell, &is_writing),
+                |output| listen(output, index, sinks, &tell, &is_writing),
             );
             let _ = tell.send(Event::Gone(index, why));
-        });
+        })?;
         Ok(agent)
     }
+}
+
+/// A word as a shell has to get it: ssh passes its arguments to a shell on the host, separated by spaces.
+fn for_a_shell(word: OsString) -> OsString {
+    let is_safe = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+=:,@%".contains(byte);
+    if word.as_bytes().iter().all(is_safe) {
+        return word;
+    }
+    let mut quoted = vec![b'\''];
+    for &byte in word.as_bytes() {
+        match byte {
+            b'\'' => quoted.extend(b"'\\''"),
+            other => quoted.push(other),
+        }
+    }
+    quoted.push(b'\'');
+    OsString::from_vec(quoted)
+}
+
+pub(super) fn start_thread(run: impl FnOnce() + Send + 'static) -> Result<(), LaunchError> {
+    let started = thread::Builder::new().name("am-agent".to_owned()).spawn(run);
+    started.map(drop).map_err(LaunchError::system("starting a thread"))
 }
 
 /// Writes messages to an agent until there are no more, or the agent can't be reached.
@@ -269,16 +304,23 @@ fn write_words(mut input: ChildStdin, words: &Receiver<Down>) {
 }
 
 /// Forwards an agent's messages, and writes the output of its tasks. Returns why the agent's output ended.
-fn listen(mut output: ChildStdout, index: usize, tell: &Sender<Event>, is_writing: &AtomicBool) -> String {
-    // `to` is not locked yet: the wait for another agent's reader counts too.
+fn listen(
+    mut output: ChildStdout,
+    index: usize,
+    mut sinks: Sinks,
+    tell: &Sender<Event>,
+    is_writing: &AtomicBool,
+) -> String {
+    // The output is not locked yet: the wait for another agent's reader counts too.
     let write = |to: &mut dyn Write, bytes: &[u8]| {
         is_writing.store(true, Ordering::Relaxed);
         let written = to.write_all(bytes).and_then(|()| to.flush());
         is_writing.store(false, Ordering::Relaxed);
         written
     };
+    let mut is_broken = false;
     loop {
-        let written = match uplink::read::<Up>(&mut output) {
+        match uplink::read::<Up>(&mut output) {
             Ok(None) => return "its agent has ended".to_owned(),
             Err(error) => {
                 // Something other than the agent may have written plain text here. What is left of this text tells a person more than the
@@ -287,12 +329,17 @@ fn listen(mut output: ChildStdout, index: usize, tell: &Sender<Event>, is_writin
                 let _ = output.by_ref().take(4096).read_to_string(&mut rest);
                 return format!("its agent cannot be understood: {error} {}", rest.trim());
             }
-            Ok(Some(Frame::Output(bytes))) => write(&mut io::stdout(), &bytes),
-            Ok(Some(Frame::Errors(bytes))) => write(&mut io::stderr(), &bytes),
-            Ok(Some(Frame::Word(word))) => tell.send(Event::Said(index, word)).map_err(io::Error::other),
-        };
-        if let Err(error) = written {
-            return format!("the output cannot be written: {error}");
+            Ok(Some(Frame::Output(_))) if is_broken => {}
+            Ok(Some(Frame::Output(bytes))) => {
+                if let Err(error) = write(&mut sinks.stdout, &bytes) {
+                    is_broken = true;
+                    let _ = tell.send(Event::OutputClosed(error.raw_os_error().unwrap_or(libc::EIO)));
+                }
+            }
+            // If standard error is closed, that can't be reported anywhere.
+            Ok(Some(Frame::Errors(bytes))) => drop(write(&mut sinks.stderr, &bytes)),
+            // Without a receiver, the launcher ends.
+            Ok(Some(Frame::Word(word))) => drop(tell.send(Event::Said(index, word))),
         }
     }
 }
@@ -360,6 +407,7 @@ impl Hub {
         while self.agents.iter().any(|agent| !agent.ended) {
             match told.recv_timeout(LOOK_EVERY) {
                 Ok(Event::Said(from, word)) => self.hear(from, word),
+                Ok(Event::OutputClosed(number)) => self.end_unwritten(number),
                 Ok(Event::Gone(from, why)) => self.lose(from, &why),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -490,6 +538,13 @@ impl Hub {
         self.ends.end_at = Some(self.ends.end_at.map_or(end, |before| before.min(end)));
     }
 
+    /// Ends the job since its output can't be written, as on one host.
+    fn end_unwritten(&mut self, number: i32) {
+        self.say_all(&Down::Signal(libc::SIGTERM));
+        let exit_code = of_signal(libc::SIGPIPE);
+        self.end_with(Ending { exit_code, line: words_for_closed_output(number) }, GRACE);
+    }
+
     /// Records that an agent and its tasks have ended.
     fn note_end(&mut self, agent: usize) {
         self.agents[agent].ended = true;
@@ -608,6 +663,16 @@ mod tests {
         assert_eq!(Ends { of_agents, first, goes_on: true, ..Ends::default() }.ending().exit_code, 9);
     }
 
+    #[test]
+    fn a_shell_gets_back_the_word() {
+        for word in ["/usr/bin/amrun-1.0", "/opt/my mpi/it's \"$HOME\" `x`/amrun", "a\\b;c"] {
+            let command = format!("printf %s {}", for_a_shell(word.into()).to_str().unwrap());
+            let output = Command::new("sh").args(["-c", &command]).output().unwrap();
+            assert_eq!(String::from_utf8_lossy(&output.stdout), word);
+        }
+        assert_eq!(for_a_shell("/usr/bin/amrun".into()), "/usr/bin/amrun");
+    }
+
     fn host() -> Host {
         Host { name: "a".to_owned(), slots: Some(1) }
     }
@@ -623,6 +688,7 @@ mod tests {
             env: Vec::new(),
             wdir: None,
             output: OutputFormat::default(),
+            output_is_closed: false,
             output_dir: None,
             bind_core: false,
             says_bindings: false,

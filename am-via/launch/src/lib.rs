@@ -66,7 +66,7 @@ pub use cargo::{CargoTarget, TargetKind, build};
 pub use error::LaunchError;
 pub use guard::run_guarded;
 pub use hang::{Activity, HangFormat, HangReport, HangReports, Verdict, Wait};
-pub use hosts::{Host, HostsError, only_this_machine, parse_hostfile, parse_hosts};
+pub use hosts::{Host, HostsError, check_hosts, only_this_machine, parse_hostfile, parse_hosts};
 pub use hub::{Hosts, Outcome};
 pub use info::{InfoError, Wanted, answer_probe, info};
 pub use output::OutputFormat;
@@ -323,11 +323,14 @@ impl Launch {
         )
     }
 
+    /// A variable of the job. In a job of several hosts, the launcher sends all settings of the job, so those of this host are ignored: all
+    /// tasks have the same settings.
     fn variable(&self, name: &str) -> Option<String> {
         let set = self.env.iter().rev().find(|(key, _)| key == OsStr::new(name));
         match set {
             Some((_, value)) => Some(value.to_string_lossy().into_owned()),
-            None => std::env::var(name).ok(),
+            None if self.uplink.is_some() => None,
+            None => std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()),
         }
     }
 

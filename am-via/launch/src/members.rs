@@ -16,6 +16,8 @@ use am_via_os::process::{self, PidFd};
 
 /// How long killed processes may take to end before the launcher gives up (they may be in an uninterruptible sleep).
 const VANISH_WITHIN: Duration = Duration::from_secs(5);
+/// Number of files that this process keeps free to read `/proc`, if its limit allows no handle for each process.
+const FILES_TO_READ_PROC: usize = 4;
 
 /// The criteria by which the processes of one job are identified.
 #[derive(Clone, Debug)]
@@ -31,15 +33,23 @@ pub(super) struct Members {
 impl Members {
     /// All living processes of the job, parents before children, without this process itself.
     pub(super) fn living(&self) -> Vec<u32> {
+        self.try_living().unwrap_or_default()
+    }
+
+    /// Like [`living`](Self::living); `None` if `/proc` can't be read, perhaps because this process has no free file.
+    fn try_living(&self) -> Option<Vec<u32>> {
         let own = std::process::id();
         let processes = processes();
+        if !processes.contains_key(&own) {
+            return None;
+        }
         let mut found: Vec<(usize, u32)> = processes
             .iter()
             .filter(|&(&pid, process)| pid != own && process.is_alive)
             .filter_map(|(&pid, _)| Some((self.depth(pid, &processes)?, pid)))
             .collect();
         found.sort_unstable();
-        found.into_iter().map(|(_, pid)| pid).collect()
+        Some(found.into_iter().map(|(_, pid)| pid).collect())
     }
 
     /// The distance of a process of the job from its root; `None` for other processes.
@@ -79,22 +89,26 @@ impl Members {
 
     /// Sends a signal to all living processes of the job.
     pub(super) fn signal(&self, signal: i32) {
-        for process in self.open(|_| true) {
-            process.signal(signal);
-        }
+        self.signal_those(|_| true, signal);
     }
 
     /// Sends a signal to `pid` if it is a process of the job.
     pub(super) fn signal_one(&self, pid: u32, signal: i32) {
-        for process in self.open(|candidate| candidate == pid) {
-            process.signal(signal);
-        }
+        self.signal_those(|candidate| candidate == pid, signal);
     }
 
     /// Sends a signal to those processes of the job that have a handler for it. The signal would end the others.
     pub(super) fn signal_those_who_catch(&self, signal: i32) {
-        for process in self.open(|pid| catches(pid, signal)) {
-            process.signal(signal);
+        self.signal_those(|pid| catches(pid, signal), signal);
+    }
+
+    fn signal_those(&self, wanted: impl Fn(u32) -> bool, signal: i32) {
+        let candidates: Vec<u32> = self.living().into_iter().filter(|&pid| wanted(pid)).collect();
+        let mut left = &candidates[..];
+        while !left.is_empty() {
+            let (processes, tried) = self.open(left);
+            processes.iter().for_each(|process| process.signal(signal));
+            left = &left[tried..];
         }
     }
 
@@ -102,9 +116,15 @@ impl Members {
     pub(super) fn kill_all(&self) -> usize {
         let deadline = Instant::now() + VANISH_WITHIN;
         loop {
-            let processes = self.open(|_| true);
-            if processes.is_empty() || Instant::now() >= deadline {
-                return processes.len();
+            let living = self.try_living();
+            let count = living.as_ref().map_or(1, Vec::len);
+            if count == 0 || Instant::now() >= deadline {
+                return count;
+            }
+            let (processes, _) = self.open(&living.unwrap_or_default());
+            if processes.is_empty() {
+                // This process has no free file, or the processes have just ended.
+                std::thread::sleep(Duration::from_millis(1));
             }
             // Parents first: a shell whose child is killed first would run its next line.
             for process in &processes {
@@ -118,15 +138,31 @@ impl Members {
         }
     }
 
-    /// Handles of the members that `wanted` selects. A process may have ended, and another one may have got its number, before the handle
-    /// was opened. So membership is checked again afterwards: an open handle stays with its process.
-    fn open(&self, wanted: impl Fn(u32) -> bool) -> Vec<PidFd> {
-        let candidates = self.living().into_iter().filter(|&pid| wanted(pid));
-        let opened: Vec<(u32, PidFd)> =
-            candidates.filter_map(|pid| Some((pid, PidFd::open(pid).ok()?))).collect();
+    /// Handles of the first of these members, as many as the limit on open files allows, and the number of members that were tried (at
+    /// least one). A process may have ended, and another one may have got its number, before the handle was opened. So membership is
+    /// checked again afterwards: an open handle stays with its process.
+    fn open(&self, candidates: &[u32]) -> (Vec<PidFd>, usize) {
+        let mut opened: Vec<(u32, PidFd)> = Vec::new();
+        let mut tried = candidates.len();
+        for (at, &pid) in candidates.iter().enumerate() {
+            match PidFd::open(pid) {
+                Ok(process) => opened.push((pid, process)),
+                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
+                Err(_) => {
+                    opened.truncate(opened.len().saturating_sub(FILES_TO_READ_PROC));
+                    tried = opened
+                        .last()
+                        .and_then(|(last, _)| candidates.iter().position(|pid| pid == last))
+                        .unwrap_or(at)
+                        + 1;
+                    break;
+                }
+            }
+        }
         let still: HashSet<u32> =
             if opened.is_empty() { HashSet::new() } else { self.living().into_iter().collect() };
-        opened.into_iter().filter(|(pid, _)| still.contains(pid)).map(|(_, process)| process).collect()
+        let found = opened.into_iter().filter(|(pid, _)| still.contains(pid)).map(|(_, process)| process);
+        (found.collect(), tried)
     }
 }
 

@@ -83,8 +83,47 @@ pub(super) struct Sinks {
 impl Sinks {
     /// This process's own output. `is_closed`: standard output was closed from the start.
     pub(super) fn of_this_process(is_closed: bool) -> Self {
-        let stdout: Box<dyn Write + Send> = if is_closed { Box::new(Closed) } else { Box::new(io::stdout()) };
-        Self { stdout, stderr: Box::new(io::stderr()) }
+        let stdout: Box<dyn Write + Send> = if is_closed { Box::new(Closed) } else { Box::new(Own::Stdout) };
+        Self { stdout, stderr: Box::new(Own::Stderr) }
+    }
+}
+
+/// An output of this process. No other thread's bytes come between those of one `write_all`.
+enum Own {
+    Stdout,
+    Stderr,
+}
+
+impl Write for Own {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_all(bytes).map(|()| bytes.len())
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Stdout => write_patiently(&mut io::stdout().lock(), bytes),
+            Self::Stderr => write_patiently(&mut io::stderr().lock(), bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Writes all bytes and flushes. If the file does not block, waits until it can take more: that it blocks is a property of the open file,
+/// which every process that shares the file can change.
+fn write_patiently(to: &mut (impl Write + AsFd), mut bytes: &[u8]) -> io::Result<()> {
+    loop {
+        let done = if bytes.is_empty() { to.flush().map(|()| 0) } else { to.write(bytes) };
+        match done {
+            Ok(0) if bytes.is_empty() => return Ok(()),
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => bytes = &bytes[count..],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => poll::wait_to_write(to.as_fd())?,
+            Err(error) => return Err(error),
+        }
     }
 }
 

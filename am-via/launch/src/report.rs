@@ -128,6 +128,10 @@ impl Report {
     }
 }
 
+pub(super) fn words_for_closed_output(number: i32) -> String {
+    format!("ended because its output cannot be written: {}", std::io::Error::from_raw_os_error(number))
+}
+
 fn read(path: &PathBuf) -> Option<String> {
     std::fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
@@ -143,8 +147,7 @@ impl fmt::Display for Report {
             (Some(EndedBy::Caller), _) => f.write_str("ended by the caller")?,
             (Some(EndedBy::GuardGone), _) => f.write_str("ended because the first amrun process is gone")?,
             (Some(EndedBy::OutputClosed(number)), _) => {
-                let why = std::io::Error::from_raw_os_error(number);
-                write!(f, "ended because its output cannot be written: {why}")?;
+                f.write_str(&words_for_closed_output(number))?;
             }
             (None, Some(failure)) => {
                 write!(f, "{failure}")?;
@@ -194,7 +197,7 @@ fn of_ended(ended: Ended) -> u8 {
     }
 }
 
-fn of_signal(number: i32) -> u8 {
+pub(super) fn of_signal(number: i32) -> u8 {
     u8::try_from(128 + number).unwrap_or(255)
 }
 

@@ -85,7 +85,11 @@ pub(super) fn spawn(
             };
             Forwarder::start(sources, launch.first + launch.tasks, format, sinks, Arc::clone(end)).map(Some)
         }
-        Some(error) => Err(error),
+        Some(error) => {
+            // This process may have reached its limit on open files, of which killing the tasks needs some.
+            drop(sources);
+            Err(error)
+        }
     };
     match forwarder {
         Ok(forwarder) => Ok(Spawned { tasks: tasks.into(), forwarder, sweeper, members }),
@@ -108,7 +112,7 @@ fn spawn_one(
     let mut command = Command::new(program);
     command.args(&launch.args).envs(launch.env.iter().map(|(name, value)| (name, value)));
     // The variables of the job come after the caller's, which may be those of a job that the caller is a task of.
-    command.env_remove("AM_PINNED").env_remove("AM_TERMINAL").env_remove("PMI_FD");
+    command.env_remove("AM_PINNED").env_remove("AM_TERMINAL").env_remove("AM_PROGRAM").env_remove("PMI_FD");
     command.envs(job.environment(task)).envs(names_of_other_launchers(launch, job, task));
     if !cpus.is_empty() {
         let enough = launch.tasks as usize <= sched::allowed_cpus().len();

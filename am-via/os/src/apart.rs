@@ -44,6 +44,9 @@ fn run(link: RawFd, body: fn(UnixStream)) -> ! {
     // SAFETY: the calls take integers and constant texts. No handle of a closed file is used again, since only `body` runs in this copy,
     // and it uses none (`start`).
     unsafe {
+        // If the program has closed some of the first files, the link is one of them. If it can't be moved, nothing is lost by the attempt.
+        let moved = libc::fcntl(link, libc::F_DUPFD_CLOEXEC, LINK + 1);
+        let link = if moved < 0 { link } else { moved };
         let nothing = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
         for number in 0..LINK {
             libc::dup2(nothing, number);
@@ -87,6 +90,29 @@ mod tests {
         let files = std::fs::read_dir("/proc/self/fd").unwrap().count();
         let parent = std::os::unix::process::parent_id();
         write!(link, "{} {} {parent} {files}", String::from_utf8_lossy(&word), std::process::id()).unwrap();
+    }
+
+    /// Closes the first three files, and starts a copy that answers.
+    fn tell_of_another(mut link: UnixStream) {
+        for file in 0..LINK {
+            // SAFETY: close takes an integer. Nothing in this copy uses the file, which is `/dev/null`.
+            unsafe { libc::close(file) };
+        }
+        let mut inner = start(tell).unwrap();
+        inner.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        inner.write_all(b"hi").unwrap();
+        let mut said = String::new();
+        inner.read_to_string(&mut said).unwrap();
+        link.write_all(said.as_bytes()).unwrap();
+    }
+
+    #[test]
+    fn a_program_without_its_first_files_is_answered() {
+        let mut link = start(tell_of_another).unwrap();
+        link.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let mut said = String::new();
+        link.read_to_string(&mut said).unwrap();
+        assert!(said.starts_with("hi ") && said.ends_with(" 5"), "{said}");
     }
 
     #[test]

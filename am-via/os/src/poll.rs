@@ -1,4 +1,4 @@
-//! Waiting until one of several files can be read (`ppoll(2)`).
+//! Waiting until one of several files can be read, or one can be written (`ppoll(2)`).
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -11,10 +11,24 @@ use std::time::Duration;
 /// # Errors
 /// The system's error.
 pub fn poll(files: &[BorrowedFd<'_>], timeout: Option<Duration>) -> io::Result<Vec<bool>> {
-    let mut entries: Vec<libc::pollfd> = files
-        .iter()
-        .map(|file| libc::pollfd { fd: file.as_raw_fd(), events: libc::POLLIN, revents: 0 })
-        .collect();
+    poll_for(libc::POLLIN, files, timeout)
+}
+
+/// Waits until `file` can be written, has no reader any more or is broken. A signal that interrupts the wait ends it early.
+///
+/// # Errors
+/// The system's error.
+pub fn wait_to_write(file: BorrowedFd<'_>) -> io::Result<()> {
+    poll_for(libc::POLLOUT, &[file], None).map(drop)
+}
+
+fn poll_for(
+    events: libc::c_short,
+    files: &[BorrowedFd<'_>],
+    timeout: Option<Duration>,
+) -> io::Result<Vec<bool>> {
+    let mut entries: Vec<libc::pollfd> =
+        files.iter().map(|file| libc::pollfd { fd: file.as_raw_fd(), events, revents: 0 }).collect();
     let count =
         libc::nfds_t::try_from(entries.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     let timeout = timeout.map(|timeout| libc::timespec {

@@ -195,6 +195,12 @@ pub struct SettingError {
     pub default: String,
 }
 
+/// A variable of this process. Bytes that are not UTF-8 are replaced, so that a setting with such a value is refused, and not ignored.
+#[must_use]
+pub fn variable_of_this_process(name: &str) -> Option<String> {
+    std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
+}
+
 /// The settings of one layer.
 pub trait Table: Clone + Default + 'static {
     /// The settings, in the order in which they are shown.
@@ -229,7 +235,7 @@ pub trait Table: Clone + Default + 'static {
     /// # Errors
     /// An invalid value.
     fn from_env() -> Result<Self, SettingError> {
-        Self::from_variables(|name| std::env::var(name).ok())
+        Self::from_variables(variable_of_this_process)
     }
 
     /// The value of the setting `name`, as text; `None` if there is no such setting.

@@ -74,7 +74,7 @@ pub struct JobHeader {
     /// Bit `t % 64` of word `t / 64`: task `t` failed.
     pub failed: [AtomicU64; FAILED_WORDS],
     /// The settings of the job, as lines `name=value`.
-    pub settings: Text<1024>,
+    pub settings: Text<SETTINGS_WORDS>,
 }
 
 // SAFETY: repr(C), atomics only.
@@ -270,7 +270,13 @@ fn floor_char_boundary(text: &str, bytes_max: usize) -> usize {
     (0..=bytes_max.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)
 }
 
+/// Capacity of [`JobHeader::settings`].
+const SETTINGS_WORDS: usize = 1024;
+
 impl JobHeader {
+    /// The most that the settings of a job may have, in bytes.
+    pub const SETTINGS_BYTES_MAX: usize = Text::<SETTINGS_WORDS>::CAPACITY_BYTES;
+
     /// Offset of task `task`'s entry in the job file.
     #[must_use]
     pub fn entry_offset(task: u32) -> usize {

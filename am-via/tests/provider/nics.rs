@@ -56,3 +56,18 @@ fn a_context_is_open_once_at_a_time_in_its_process() {
 fn again_after(task: &Task, number: u32) -> am_via::ShmFabric {
     task.fabric(number).expect("another context is open, not this one")
 }
+
+#[test]
+fn a_nic_whose_opening_failed_can_be_opened_later_in_either_way() {
+    let _alone = alone();
+    let task = Task::join().unwrap();
+    let in_the_way = task.device(9).unwrap();
+    assert!(task.open_nic("shm9").is_err(), "the context is open");
+    drop(in_the_way);
+    drop(task.fabric(9).expect("nothing is open"));
+
+    let in_the_way = task.device(10).unwrap();
+    assert!(task.fabric(10).is_err(), "the context is open");
+    drop(in_the_way);
+    task.open_nic("shm10").expect("nothing is open");
+}

@@ -192,7 +192,10 @@ fn argument(routine: &mut Routine, prototype: &Prototype, parameter: &Parameter)
         }
         // C counts the terminating NUL, if the caller asks for the length.
         ("*mut c_int", length) if CAPACITIES.contains(&length) => {
-            writeln!(before, "let mut c_{name} = if *{name} > 0 {{ *{name} + 1 }} else {{ 0 }};")?;
+            writeln!(
+                before,
+                "let mut c_{name} = if *{name} > 0 {{ (*{name}).saturating_add(1) }} else {{ 0 }};"
+            )?;
             writeln!(after, "*{name} = (c_{name} - 1).max(0);")?;
             (kind.clone(), format!("&raw mut c_{name}"), "integer :: {name}".to_owned())
         }

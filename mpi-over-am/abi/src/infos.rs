@@ -9,7 +9,7 @@
     reason = "the functions store results and read arrays at the program's pointers; blocks that do more have a note"
 )]
 
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{c_char, c_int};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use mpi_over_am::{ErrorClass, Info};
@@ -18,7 +18,7 @@ use crate::constants::{MPI_INFO_ENV, MPI_INFO_NULL, MPI_MAX_INFO_KEY};
 use crate::errors::finish_on_process;
 use crate::failure::{Failure, Outcome, elements, not_null};
 use crate::handles::{Handles, ObjectKind};
-use crate::text::give_string;
+use crate::text::{bytes_of, give_string, string_at};
 use crate::types::MPI_Info;
 
 /// Bytes of a key, with its terminating NUL (`MPI_MAX_INFO_KEY`).
@@ -85,7 +85,7 @@ unsafe fn text_of(at: *const c_char, class: ErrorClass) -> Outcome<String> {
         return Err(Failure::new(class, "a key or value is null"));
     }
     // SAFETY: not null, and a NUL-terminated string of the program.
-    Ok(unsafe { CStr::from_ptr(at) }.to_string_lossy().into_owned())
+    unsafe { string_at(at) }
 }
 
 unsafe fn key_of(at: *const c_char) -> Outcome<String> {
@@ -190,7 +190,7 @@ pub(crate) unsafe fn mpi_info_get_valuelen(
         let found = info.get(&key)?;
         unsafe { *flag = c_int::from(found.is_some()) };
         if let Some(found) = found {
-            unsafe { *len = found.len() as c_int };
+            unsafe { *len = bytes_of(found).len() as c_int };
         }
         Ok(())
     })
@@ -208,18 +208,18 @@ pub(crate) unsafe fn mpi_info_get_string(
         let bytes = usize::try_from(unsafe { *capacity })
             .map_err(|_| Failure::new(ErrorClass::Argument, "the length of the buffer is below zero"))?;
         let info = contents(info)?;
-        let found = info.get_string(&key, bytes)?;
+        let found = info.get(&key)?.map(bytes_of);
         unsafe { *flag = c_int::from(found.is_some()) };
-        if let Some((shown, needed)) = found {
+        if let Some(found) = found {
             if bytes > 0 {
-                let value = not_null(value)?;
+                let (value, shown) = (not_null(value)?, &found[..found.len().min(bytes - 1)]);
                 // SAFETY: `value` is not null; the program promises that the buffer there has `bytes` bytes, and `shown` is shorter.
                 unsafe {
                     std::ptr::copy_nonoverlapping(shown.as_ptr().cast(), value, shown.len());
                     *value.add(shown.len()) = 0;
                 }
             }
-            unsafe { *capacity = needed as c_int };
+            unsafe { *capacity = (found.len() + 1) as c_int };
         }
         Ok(())
     })

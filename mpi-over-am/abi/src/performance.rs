@@ -211,8 +211,8 @@ pub(crate) unsafe fn mpi_t_pvar_get_index(
     pvar_index: *mut c_int,
 ) -> c_int {
     in_tool(|| {
-        // Names are unique.
-        let of_class = VARIABLES.iter().map(|one| if one.class == var_class { one.name } else { "" });
+        // Names are unique. No name of C has a NUL.
+        let of_class = VARIABLES.iter().map(|one| if one.class == var_class { one.name } else { "\0" });
         let index = unsafe { index_of(name, of_class) }?;
         unsafe { put(pvar_index, index) };
         Ok(())

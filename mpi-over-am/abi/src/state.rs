@@ -449,7 +449,7 @@ pub(crate) fn start_progress_thread() -> mpi_over_am::Result<()> {
     Ok(())
 }
 
-/// Runs in the progress thread: one long call, which gives its turn up whenever another thread wants one.
+/// Runs in the progress thread, whose name statistics know: one long call, which gives its turn up whenever another thread wants one.
 fn make_progress(is_on: &AtomicBool) {
     if let Ok(mpi) = enter("the progress thread")
         && let Some(environment) = mpi.environment.borrow().as_ref()

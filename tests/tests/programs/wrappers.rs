@@ -82,6 +82,7 @@ fn unknown_options_are_refused() {
         &["--bind-to", "moon", "ls"],
         &["-n", "2"],
         &["ls", ":"],
+        &["-n", "4000000000", "ls", ":", "-n", "4000000000", "ls"],
         &["--xterm", "0", "ls"],
         &["-outfile-pattern", "out.%r", "ls"],
         &["-configfile", "/no/such/file"],
@@ -192,6 +193,48 @@ fn a_file_can_hold_the_options_and_programs() {
     let mut lines: Vec<_> = text.lines().collect();
     lines.sort_unstable();
     assert_eq!(lines, ["one", "two"]);
+
+    std::fs::write(&file, "-n 1 -env A 'x  y' sh -c \"echo $A 'q' ''\"\n").expect("it fits");
+    assert_eq!(said(tool("mpiexec").arg("-configfile").arg(&file)), "x y q \n");
+    std::fs::write(&file, "-n 1 echo 'open\n").expect("it fits");
+    let (good, said) = run(tool("mpiexec").arg("-configfile").arg(&file));
+    assert!(!good && said.contains("' is not closed"), "{said}");
+}
+
+/// The number of a program belongs to one job: a job that one of its tasks starts is another.
+#[test]
+fn a_job_inside_a_job_of_several_programs_has_no_number_of_a_program() {
+    let mut command = tool("mpiexec");
+    command.args(["-n", "1", "true", ":", "-n", "1"]).arg(programs::folder().join("mpiexec"));
+    command.args(["-n", "1", "sh", "-c", "echo inner${AM_PROGRAM}"]);
+    assert_eq!(said(&mut command), "inner\n");
+}
+
+#[test]
+fn a_program_whose_name_begins_like_an_option_can_be_started() {
+    let scratch = Scratch::new("option-name");
+    let program = scratch.path().join("-prog");
+    std::fs::write(&program, "#!/bin/sh\necho started $1\n").expect("it fits");
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .expect("it is there");
+    let mut command = tool("mpiexec");
+    command.args(["-n", "1", "--", "-prog", "-x"]).current_dir(scratch.path());
+    assert_eq!(said(&mut command), "started -x\n");
+}
+
+#[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
+fn a_compiler_may_have_arguments() {
+    let scratch = Scratch::new("compiler-words");
+    std::fs::write(
+        scratch.path().join("p.c"),
+        "#include <mpi.h>\nint main(void) { return sizeof(MPI_Comm) == 0; }\n",
+    )
+    .expect("it fits");
+    let mut command = tool("mpicc");
+    command.args(["p.c", "-c"]).env("AM_CC", "env  cc").current_dir(scratch.path());
+    said(&mut command);
+    assert!(scratch.path().join("p.o").exists());
 }
 
 #[test]

@@ -244,7 +244,8 @@ impl<U: UserCode> Engine<U> {
             if in_flight >= if through_sink { 1 } else { READS_AT_ONCE } {
                 return Ok(true);
             }
-            if *budget == 0 {
+            // Without a record of the read, its end would find nothing: the message waits until an operation ends.
+            if *budget == 0 || next == 0 {
                 self.fetch_again(key);
                 return Ok(false);
             }

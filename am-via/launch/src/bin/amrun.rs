@@ -273,6 +273,11 @@ fn launch(options: &Options, guard: u32) -> Result<ExitCode, LaunchError> {
         Some(target) => am_via_launch::build(&target)?.into(),
         None => command.next().unwrap_or_default(),
     };
+    if let Some(hosts) = &hosts
+        && let Err(error) = am_via_launch::check_hosts(hosts, tasks)
+    {
+        Options::command().error(ErrorKind::InvalidValue, error).exit();
+    }
     if let Some(hosts) = hosts.filter(|hosts| !am_via_launch::only_this_machine(hosts)) {
         return launch_on(options, guard, (tasks, hosts), program, command.collect());
     }
@@ -349,6 +354,7 @@ fn launch_on(
         env: options.env.clone(),
         wdir: options.wdir.clone(),
         output: options.output_format(),
+        output_is_closed: options.output_is_closed,
         output_dir: options.output_dir.clone(),
         bind_core: matches!(options.bind, BindTo::Core),
         says_bindings: options.report_bindings,

@@ -62,17 +62,24 @@ impl HangWatch {
     }
 
     /// Whether a report is due. `quiet`: for each task that runs, how long it has waited without an arrival, if it waits. `only_messages`:
-    /// whether only a message can end each wait.
-    pub(crate) fn is_due(&self, quiet: &[Option<Duration>], only_messages: impl FnOnce() -> bool) -> bool {
+    /// whether only a message can end each wait. A report that nobody asked for is due once.
+    pub(crate) fn is_due(
+        &mut self,
+        quiet: &[Option<Duration>],
+        only_messages: impl FnOnce() -> bool,
+    ) -> bool {
         let waits = |quiet: &Option<Duration>, least| quiet.is_some_and(|quiet| quiet >= least);
         if let Some(every) = self.wanted.every
             && self.printed_at.is_none_or(|at| at.elapsed() >= every)
             && quiet.iter().any(|quiet| waits(quiet, every))
         {
+            self.has_told = true;
             return true;
         }
         let all_wait = !quiet.is_empty() && quiet.iter().all(|quiet| waits(quiet, QUIET_MAX));
-        all_wait && !self.has_told && only_messages()
+        let is_due = all_wait && !self.has_told && only_messages();
+        self.has_told |= is_due;
+        is_due
     }
 
     /// Inspects the tasks of a job of one host if it is time, and prints a report if one is due.
@@ -96,7 +103,6 @@ impl HangWatch {
     /// Prints a report to standard error.
     pub(crate) fn print(&mut self, report: &HangReport) {
         self.printed_at = Some(Instant::now());
-        self.has_told = true;
         match self.wanted.format {
             HangFormat::Text => eprintln!("amrun: what the tasks do:\n{report}"),
             HangFormat::Json => match serde_json::to_string(report) {
@@ -111,5 +117,18 @@ impl HangWatch {
     pub(crate) fn due(mut self) -> Self {
         self.looked_at -= LOOK_EVERY;
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_that_was_asked_for_does_not_replace_the_one_that_nobody_asks_for() {
+        let mut watch = HangWatch::new(HangReports::default());
+        watch.print(&HangReport::new(Vec::new(), Vec::new()));
+        assert!(watch.is_due(&[Some(QUIET_MAX)], || true));
+        assert!(!watch.is_due(&[Some(QUIET_MAX)], || true), "once");
     }
 }

@@ -7,7 +7,7 @@ use std::process::Stdio;
 use super::support::*;
 
 /// Settings that are in no table of the launcher.
-const FOREIGN: [&str; 2] = ["AM_EAGER_LIMIT_BYTES", "AM_OF_A_LAYER_THAT_IS_NOT_WRITTEN"];
+pub(super) const FOREIGN: [&str; 2] = ["AM_EAGER_LIMIT_BYTES", "AM_OF_A_LAYER_THAT_IS_NOT_WRITTEN"];
 /// Number of lines that a task of the flood writes.
 const FLOOD_LINES: usize = 5000;
 
@@ -373,6 +373,9 @@ fn a_setting_that_is_wrong_or_misspelt_is_told() {
     let output = amrun(&unique(), &["-n", "1", "true"]).env("AM_CREDITS", "0").output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("AM_CREDITS=\"0\""), "{}", stderr(&output));
+    let latin: std::ffi::OsString = std::os::unix::ffi::OsStringExt::from_vec(b"\xe9".to_vec());
+    let output = amrun(&unique(), &["-n", "1", "true"]).env("AM_CREDITS", latin).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "what is no text is not ignored");
     let output = amrun(&unique(), &["-n", "1", "true"]).env("AM_CREDIT", "1").output().unwrap();
     assert!(output.status.success());
     assert!(stderr(&output).contains("no setting AM_CREDIT; perhaps AM_CREDITS"), "{}", stderr(&output));
@@ -423,6 +426,37 @@ fn info_tells_of_the_machine_its_limits_and_what_differs() {
     let (code, _, said) = info(&["credit"], "9");
     assert!(code == Some(2) && said.contains("no setting credit"), "{said}");
     assert_eq!(info(&["--al"], "9").0, Some(2));
+}
+
+/// At the limit on open files, the launcher has a handle for some of the processes that it kills, and none to read `/proc`.
+#[test]
+fn more_processes_than_the_launcher_may_open_files_are_killed() {
+    let _watchdog = Watchdog::new("more_processes_than_the_launcher_may_open_files_are_killed");
+    let mark = unique();
+    let many = "[ $AM_TASK = 1 ] && exec sleep 1000; i=0; while [ $i -lt 280 ]; do sleep 1000 & i=$((i + 1)); done; exit 3";
+    let script = format!("ulimit -n 230; exec {} -n 2 sh -c '{many}'", env!("CARGO_BIN_EXE_amrun"));
+    let output = std::process::Command::new("sh").args(["-c", &script]).env(MARK, &mark).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    assert!(!stderr(&output).contains("could not be killed"), "{}", stderr(&output));
+    assert_eq!(marked(&mark), Vec::<u32>::new());
+}
+
+/// Whether an output blocks is a property of the open file, which other processes may share and change.
+#[test]
+fn an_output_that_does_not_block_gets_everything() {
+    let _watchdog = Watchdog::new("an_output_that_does_not_block_gets_everything");
+    let (mut reader, writer) = std::os::unix::net::UnixStream::pair().unwrap();
+    writer.set_nonblocking(true).unwrap();
+    let mut command = amrun(&unique(), &["-n", "2", "sh", "-c", "yes | head -c 1000000"]);
+    let child = command.stdout(std::os::fd::OwnedFd::from(writer)).spawn().unwrap();
+    // This process no longer has the writer's end, so that the reader's end will end.
+    drop(command);
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    let mut text = Vec::new();
+    reader.read_to_end(&mut text).unwrap();
+    let output = wait(child);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(text.len(), 2_000_000);
 }
 
 #[test]

@@ -3,14 +3,15 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output};
 use std::time::Duration;
 
 use super::support::{
-    TempDir, Watchdog, amrun, called, children, kill, marked, stderr, stdout, unique, wait, wait_until,
+    ROLE, TempDir, Watchdog, amrun, called, children, kill, marked, own_binary, role_args, stderr, stdout,
+    unique, wait, wait_until,
 };
 
 /// A launch agent that drops the host's name and runs the rest of its arguments as a command here.
@@ -254,6 +255,58 @@ fn a_job_whose_processes_were_all_stopped_for_a_while_goes_on() {
     fs::write(dir.0.join("end"), "").unwrap();
     let output = wait(child);
     assert!(output.status.success(), "{}", stderr(&output));
+}
+
+/// As on one host: `amrun --hosts a,b yes | head -1`.
+#[test]
+fn a_reader_of_the_output_who_leaves_is_no_lost_host() {
+    let _watchdog = Watchdog::new("a_reader_of_the_output_who_leaves_is_no_lost_host");
+    let dir = TempDir::new();
+    let mut child = amrun_on_two(&dir, &["yes"]).spawn().unwrap();
+    let mut first = [0; 2];
+    child.stdout.take().unwrap().read_exact(&mut first).unwrap();
+    let output = wait(child);
+    assert_eq!(output.status.code(), Some(128 + 13), "{}", stderr(&output));
+    assert!(stderr(&output).contains("ended because its output cannot be written: Broken pipe"));
+    assert!(!stderr(&output).contains("lost"), "{}", stderr(&output));
+}
+
+#[test]
+fn output_for_a_closed_output_is_an_error() {
+    let _watchdog = Watchdog::new("output_for_a_closed_output_is_an_error");
+    let dir = TempDir::new();
+    let agent = agent(&dir);
+    for (program, code) in [("echo lost", 128 + 13), ("true", 0)] {
+        let amrun = env!("CARGO_BIN_EXE_amrun");
+        let script = format!("exec {amrun} -n 2 --hosts a,b --launch-agent {agent} {program} >&-");
+        let output = Command::new("sh").args(["-c", &script]).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{}", stderr(&output));
+        assert_eq!(
+            stderr(&output).contains("its output cannot be written"),
+            code != 0,
+            "{}",
+            stderr(&output)
+        );
+    }
+}
+
+/// The environment of a login on another host is no part of the job.
+#[test]
+fn all_hosts_have_the_settings_of_the_launcher() {
+    let _watchdog = Watchdog::new("all_hosts_have_the_settings_of_the_launcher");
+    let dir = TempDir::new();
+    let [foreign, other] = super::amrun::FOREIGN;
+    let agent = dir.0.join("agent");
+    fs::write(&agent, format!("#!/bin/sh\n[ $1 = b ] && export {foreign}=2 {other}=2\nshift\nexec \"$@\"\n"))
+        .unwrap();
+    fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).unwrap();
+    let agent = agent.to_str().unwrap().to_owned();
+    let mut command = amrun(&unique(), &["-n", "2", "--hosts", "a,b", "--launch-agent", &agent]);
+    let role = command.arg(own_binary()).args(role_args()).env(ROLE, "tell variables");
+    let output = role.env(foreign, "1").output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let carried = stdout(&output).matches("carried [\"1\", \"\"]").count();
+    assert_eq!(carried, 2, "{}", stdout(&output));
 }
 
 /// A person may read `amrun --hosts a,b program | less` slowly: the launcher then hears nothing from the agents, and must not give them up.

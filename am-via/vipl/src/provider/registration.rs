@@ -344,8 +344,9 @@ impl Registrations {
     /// Ends all registrations, because the NIC closes. Memory that a peer may still be copying, or that a transfer still uses, is leaked.
     pub(crate) fn close(&mut self, device: &mut impl Device) {
         for (handle, found) in self.regions.drain() {
+            // After an error it is not known whether a peer copies.
             let quiet =
-                (0..CLOSE_TRIES).any(|_| !matches!(device.deregister(handle, false), Ok(Posted::Retry)));
+                (0..CLOSE_TRIES).any(|_| matches!(device.deregister(handle, false), Ok(Posted::Done)));
             if !quiet || found.transfers > 0 {
                 tracing::warn!(region = handle.region, "memory in use by a peer is leaked");
                 std::mem::forget(found.memory);

@@ -36,6 +36,11 @@ pub(crate) fn peers(name: &str) -> &'static [&'static str] {
     }
 }
 
+/// Whether a library can be the best peer of a row. A library that the caller has added can.
+pub(crate) fn is_judge(name: &str, library: &str) -> bool {
+    peers(name).contains(&library) || !PEERS.contains(&library)
+}
+
 /// The mark of a row, if it has one.
 pub(crate) fn mark(name: &str, bytes: u64) -> Option<Mark> {
     const KIB: u64 = 1024;

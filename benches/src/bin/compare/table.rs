@@ -161,7 +161,7 @@ fn standing((name, bytes): &Row, values: &Values, least: f64) -> Standing {
     };
     let best = medians
         .iter()
-        .filter(|(library, _)| library.as_str() != OURS && library.as_str() != BEFORE)
+        .filter(|(library, _)| ![OURS, BEFORE].contains(&library.as_str()) && marks::is_judge(name, library))
         .map(|(library, median)| (*median, library.clone()))
         .min_by(|a, b| a.0.total_cmp(&b.0));
     let ours = values.get(OURS).map_or(&[][..], Vec::as_slice);
@@ -257,6 +257,15 @@ mod tests {
         assert!(!standing.is_mixed);
         assert_eq!(standing.medians[OURS], 100.0);
         assert_eq!(standing.ratio, Some((0.5, "mpich".to_owned())));
+    }
+
+    #[test]
+    fn a_peer_that_is_only_shown_does_not_judge() {
+        let mut table = Table::new([OURS, "mpich", "impi", "openmpi"].map(str::to_owned).into_iter());
+        for (library, ns) in [(OURS, 100.0), ("mpich", 200.0), ("impi", 180.0), ("openmpi", 50.0)] {
+            table.add(library, vec![(("hosts_latency".to_owned(), 8), ns)]);
+        }
+        assert_eq!(only_row(&table).ratio, Some((100.0 / 180.0, "impi".to_owned())));
     }
 
     #[test]

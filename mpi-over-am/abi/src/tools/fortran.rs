@@ -1,9 +1,11 @@
 //! Files for a Fortran compiler besides the library: `mpif.h`, and the module `mpi` in the compiler's own format, which only that compiler
 //! can make. The module is compiled at first use and kept in a cache folder.
 
+use std::ffi::OsStr;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
-use std::path::{Path, PathBuf};
+use std::path::{self, Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, fs, io};
 
@@ -27,7 +29,7 @@ impl Compiler {
     /// The compiler cannot be run.
     pub fn ask(program: impl Into<PathBuf>) -> io::Result<Self> {
         let program = program.into();
-        let output = Command::new(&program).arg("--version").stdin(Stdio::null()).output()?;
+        let output = command(program.as_os_str()).arg("--version").stdin(Stdio::null()).output()?;
         Ok(Self { program, version: String::from_utf8_lossy(&output.stdout).into_owned() })
     }
 
@@ -81,7 +83,7 @@ impl Compiler {
     fn compile(&self, folder: &Path) -> io::Result<()> {
         fs::write(folder.join("mpif.h"), MPIF)?;
         fs::write(folder.join("mpi.f90"), MODULE)?;
-        let output = Command::new(&self.program)
+        let output = command(self.program.as_os_str())
             .args(["-c", "mpi.f90", "-o", "mpi.o"])
             .current_dir(folder)
             .stdin(Stdio::null())
@@ -93,6 +95,22 @@ impl Compiler {
         let said = String::from_utf8_lossy(&said).lines().take(20).collect::<Vec<_>>().join("\n");
         Err(io::Error::other(format!("{} cannot compile the module mpi: {said}", self.program.display())))
     }
+}
+
+/// The command that a variable names as compiler: a program, or one with arguments, as `ccache gcc`. A relative path is meant from here,
+/// wherever the command runs.
+pub(super) fn command(compiler: &OsStr) -> Command {
+    let mut words = vec![compiler];
+    if !Path::new(compiler).is_file() {
+        let split = compiler.as_bytes().split(u8::is_ascii_whitespace);
+        words = split.filter(|word| !word.is_empty()).map(OsStr::from_bytes).collect();
+    }
+    let mut words = words.into_iter();
+    let program = Path::new(words.next().unwrap_or_default());
+    let absolute = path::absolute(program).ok().filter(|_| program.as_os_str().as_bytes().contains(&b'/'));
+    let mut command = Command::new(absolute.as_deref().unwrap_or(program));
+    command.args(words);
+    command
 }
 
 /// The folder for caches: in XDG_CACHE_HOME, or in `.cache` of HOME; if neither variable is set, a private folder among the temporary

@@ -6,6 +6,7 @@
 use crate::raise::{INITIAL, INITIAL_WORDS};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -195,7 +196,7 @@ impl Plan {
                     return Ok(Request::Say(text));
                 }
             } else {
-                section.program.extend(Some(word).filter(|word| word != "--"));
+                section.program.extend(if word == "--" { words.next() } else { Some(word) });
                 while let Some(word) = words.next_if(|word| word != ":") {
                     section.program.push(word);
                 }
@@ -203,6 +204,8 @@ impl Plan {
         }
         plan.end(section)?;
         plan.place()?;
+        let tasks = plan.sections.iter().map(Section::tasks).try_fold(0, u32::checked_add);
+        tasks.ok_or("the programs have more tasks than a job can have")?;
         Ok(Request::Run(plan))
     }
 
@@ -225,10 +228,12 @@ impl Plan {
                     }
                 }
                 Hosts::List(hosts) if self.sections.len() == 1 => {
-                    let with_tasks = |host: &str| match host.contains(':') {
-                        true => host.to_owned(),
-                        false => format!("{host}:{tasks}"),
-                    };
+                    // An IPv6 address is in brackets.
+                    let with_tasks =
+                        |host: &str| match host.rsplit(']').next().is_some_and(|rest| rest.contains(':')) {
+                            true => host.to_owned(),
+                            false => format!("{host}:{tasks}"),
+                        };
                     *hosts = hosts.split(',').map(with_tasks).collect::<Vec<_>>().join(",");
                 }
                 Hosts::List(_) | Hosts::File(_) => {
@@ -408,6 +413,8 @@ impl Plan {
                 let variables = only.variables.iter().flat_map(|variable| ["--env".into(), variable.clone()]);
                 arguments.extend(variables);
                 arguments.extend(only.wdir.iter().flat_map(|wdir| ["--wdir".into(), wdir.clone()]));
+                // The program's name may begin like an option.
+                arguments.extend(only.program[0].as_bytes().starts_with(b"-").then(|| "--".into()));
                 arguments.extend(only.program.iter().cloned());
             }
             several => {
@@ -427,13 +434,40 @@ impl Plan {
     }
 }
 
-/// The words of a file for `-configfile`: its lines are the sections of a command line. Lines that begin with `#` are comments.
+/// The words of a file for `-configfile`: its lines are the sections of a command line. Lines that begin with `#` are comments. A word may
+/// be quoted as for a shell, by `'` or `"`.
 fn in_file(path: &Path) -> Result<Vec<OsString>, String> {
     let text =
         fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-    let sections: Vec<_> = lines.map(|line| line.trim_end_matches(':')).collect();
-    Ok(sections.join(" : ").split_whitespace().map(OsString::from).collect())
+    let mut words = Vec::new();
+    for line in lines.map(|line| line.trim_end_matches(':')) {
+        if !words.is_empty() {
+            words.push(":".into());
+        }
+        words.extend(
+            unquoted(line).map_err(|quote| format!("{}: {quote} is not closed: {line}", path.display()))?,
+        );
+    }
+    Ok(words)
+}
+
+/// The words of a line; an error with the quote that is not closed.
+fn unquoted(line: &str) -> Result<Vec<OsString>, char> {
+    let (mut words, mut word, mut open) = (Vec::new(), None::<String>, None);
+    for letter in line.chars() {
+        match open {
+            Some(quote) if letter == quote => open = None,
+            None if letter == '\'' || letter == '"' => {
+                open = Some(letter);
+                word.get_or_insert_default();
+            }
+            None if letter.is_whitespace() => words.extend(word.take().map(OsString::from)),
+            _ => word.get_or_insert_default().push(letter),
+        }
+    }
+    words.extend(word.map(OsString::from));
+    open.map_or(Ok(words), Err)
 }
 
 /// The version, and how much of the standard is implemented.
@@ -589,6 +623,9 @@ fn found_from_here(program: &OsStr) -> PathBuf {
         return here();
     }
     let folders = env::var_os("PATH").unwrap_or_default();
-    let in_path = env::split_paths(&folders).map(|folder| folder.join(path)).find(|found| found.is_file());
+    let can_run = |found: &PathBuf| {
+        found.metadata().is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
+    };
+    let in_path = env::split_paths(&folders).map(|folder| folder.join(path)).find(can_run);
     in_path.unwrap_or_else(here)
 }

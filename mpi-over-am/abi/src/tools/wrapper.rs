@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use super::{fortran, standard_output};
 
@@ -12,7 +12,7 @@ pub(super) const HELP: &str = "\
 usage: mpicc [OPTIONS OF THE COMPILER] FILES      mpicxx ...      mpifort ...
 
 Runs the compiler with the include folder and the library of MPI added. AM_CC, AM_CXX and AM_FC name other compilers than cc, c++
-and gfortran. All options are passed to the compiler, except those that print the command instead:
+and gfortran, perhaps with arguments (AM_CC='ccache gcc'). All options are passed to the compiler, except those that print the command instead:
 
   -show, -showme           the whole command
   -compile-info            the command for compiling only
@@ -118,7 +118,7 @@ impl Wrapper {
             let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
             return standard_output::say(self.name, &words.join(" "));
         }
-        let error = Command::new(&compiler).args(&words[1..]).exec();
+        let error = fortran::command(&compiler).args(&words[1..]).exec();
         eprintln!(
             "{}: cannot run the compiler {}: {error}; install it, or name another one in {}",
             self.name,
