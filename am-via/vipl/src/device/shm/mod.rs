@@ -62,8 +62,10 @@ pub struct ShmOptions {
 
 /// Number of consecutive polls without an event after which quiet rings leave the poll set.
 const PARK_AFTER_POLLS: u32 = 4096;
-/// Number of entries after which a poll moves on to the next ring.
+/// Number of entries after which a poll looks at everything besides the rings, and moves on to the next ring.
 const ENTRIES_BEFORE_MOVING_ON: u32 = 16;
+/// Added to the index of the ring whose entry was the last before a poll moves on. No index is as large.
+const MOVES_ON: usize = 1 << (usize::BITS - 1);
 /// How long peers wait before they report that a task has closed its contexts: a failure report, which names the cause, may follow.
 const TIME_TO_FAIL: Duration = Duration::from_millis(50);
 /// Quiet rings leave the poll set only while it has more rings than this.
@@ -88,9 +90,10 @@ pub struct Shm {
     vis: Vec<Option<Vi>>,
     /// Numbers of the connections whose rings every poll checks.
     polled: Vec<u32>,
+    /// Index of the ring that the next poll checks first, or that of the last ring and [`MOVES_ON`].
     next_polled: usize,
-    /// Number of entries taken so far (wraps). At each multiple of [`ENTRIES_BEFORE_MOVING_ON`], a poll moves on to the next ring.
-    entries_taken: u32,
+    /// Number of entries until a poll moves on.
+    entries_left: u32,
     quiet_polls: u32,
     quiet: Quiet,
     /// Connections made by peers, not numbered yet.
@@ -183,7 +186,7 @@ impl Shm {
             vis: Vec::new(),
             polled: Vec::new(),
             next_polled: 0,
-            entries_taken: 0,
+            entries_left: ENTRIES_BEFORE_MOVING_ON,
             quiet_polls: 0,
             quiet: Quiet::default(),
             accepted: Vec::new(),
@@ -251,6 +254,13 @@ impl Shm {
             self.pipes.stage(&self.regions);
         }
         None
+    }
+
+    /// The index of the ring after the last one. There may be fewer rings than before.
+    fn move_on(&mut self) -> usize {
+        let next = (self.next_polled & !MOVES_ON) + 1;
+        self.next_polled = if next < self.polled.len() { next } else { 0 };
+        self.next_polled
     }
 
     /// Removes rings without recent entries from the poll set.
@@ -434,8 +444,14 @@ impl Device for Shm {
     #[inline(always)]
     fn poll(&mut self, payload: &mut Payload) -> Option<News> {
         let count = self.polled.len();
+        let mut at = self.next_polled;
+        if at >= count {
+            at = self.move_on();
+            if let Some(news) = self.poll_rest() {
+                return Some(*news);
+            }
+        }
         for _ in 0..count {
-            let at = if self.next_polled < count { self.next_polled } else { 0 };
             let number = self.polled[at];
             if let Some(Some(vi)) = self.vis.get_mut(number as usize)
                 && let Some((entry, slot)) = vi.connection.poll(payload)
@@ -447,14 +463,17 @@ impl Device for Shm {
                     vi.connection.release();
                 }
                 // Stay with a ring that had an entry, as its next line is probably in the cache already, but only for some entries:
-                // otherwise a task that keeps sending to itself would never check its peers.
-                self.entries_taken = self.entries_taken.wrapping_add(1);
-                self.next_polled =
-                    at + usize::from(self.entries_taken.is_multiple_of(ENTRIES_BEFORE_MOVING_ON));
+                // otherwise a task that keeps sending to itself would check neither its peers nor its connections and failures.
+                self.next_polled = at;
+                self.entries_left -= 1;
+                if self.entries_left == 0 {
+                    self.entries_left = ENTRIES_BEFORE_MOVING_ON;
+                    self.next_polled = at + MOVES_ON;
+                }
                 self.quiet_polls = 0;
                 return Some(News::Entry(completion));
             }
-            self.next_polled = at + 1;
+            at = if at + 1 < count { at + 1 } else { 0 };
         }
         self.quiet_polls += 1;
         if self.quiet_polls >= PARK_AFTER_POLLS && count > NEVER_PARK_BELOW {
