@@ -30,6 +30,8 @@ use am_via_os::atomics::{AtomicU64, Ordering, spin_loop};
 pub const PIECE_BYTES: usize = if cfg!(loom) { 8 } else { 16 << 10 };
 /// Number of pieces in the ring: together larger than a processor's own cache.
 const PIECES: u64 = if cfg!(loom) { 1 } else { 128 };
+/// Bytes that a task which also sends stages before it takes as many. Half the ring, so that the other task need not take pieces meanwhile.
+const TURN_BYTES: usize = PIECE_BYTES * (if cfg!(loom) { 1 } else { PIECES as usize / 2 });
 /// Bytes before the first piece, so that pieces begin in the middle of a page. A program's long buffer begins at or near the start of a
 /// page, and a processor delays a load if the lower 12 bits of its address match those of a recent store: such a copy takes twice as long.
 pub(crate) const HEADER_BYTES: usize = 2048 + 64;
@@ -233,7 +235,9 @@ impl<'a> PipeReader<'a> {
 
 /// Copies the bytes of a message from `offset` on to `to`: staged pieces from the pipe, and the rest by `kernel`, which gets an offset in
 /// the message. `word` is from the region's entry, and `heap` belongs to the region's owner. A message must be read once, from front to
-/// back. While the pipe is empty, calls `idle`, which returns whether it did something: this task may also be a sender.
+/// back. `idle` stages a piece of this task's own messages, if there is one, and returns whether there was. It is called while the pipe is
+/// empty. Besides, in an exchange, this task first stages as many bytes as it will take: if both tasks staged and took pieces by turns,
+/// each would take lines that the other has just written.
 ///
 /// # Errors
 /// The error of `kernel`.
@@ -246,6 +250,7 @@ pub(crate) fn read<E>(
 ) -> Result<Copied, E> {
     let mut pipe = None;
     let (mut done, mut told, mut looks, mut by_kernel) = (0, 0, 0, KERNEL_BYTES_MIN);
+    let mut turn = 0;
     while let Some(rest) = to.part(done, to.len() - done).filter(|rest| !rest.is_empty()) {
         if pipe.is_none() {
             // Acquire ("pipe attached"): pairs with the Release in `OwnRegions::attach_pipe`.
@@ -266,6 +271,11 @@ pub(crate) fn read<E>(
             if told != at {
                 pipe.tell(at);
                 told = at;
+            }
+            if done >= turn {
+                let bytes = TURN_BYTES.min(rest.len());
+                (0..bytes.div_ceil(PIECE_BYTES)).take_while(|_| idle()).for_each(drop);
+                turn = done + bytes;
             }
             if let Some(len) = pipe.take(at, rest) {
                 (looks, by_kernel) = (0, KERNEL_BYTES_MIN);
@@ -432,6 +442,25 @@ mod tests {
         let mut seen = vec![0; bytes.len()];
         to.range().copy_to_slice(&mut seen);
         assert!(seen == bytes);
+    }
+
+    #[test]
+    fn a_reader_that_also_sends_first_stages_as_many_bytes_as_it_takes() {
+        let (heap, mut pipe) = heap_and_pipe();
+        let turn = TURN_BYTES / PIECE_BYTES;
+        let (memory, _) = message((turn + 2) * PIECE_BYTES + 1, 7);
+        let word = AtomicU64::new(pipe.restart());
+        while pipe.stage(memory.range()) {}
+        let to = PrivateBytes::new(memory.range().len()).expect("memory");
+        let taken = std::cell::RefCell::new(Vec::new());
+        let no_kernel = |at: u64, _: CheckedRange<'_>| -> Result<Copied, u64> { Err(at) };
+        let idle = || {
+            taken.borrow_mut().push(pipe.taken());
+            true
+        };
+        assert_eq!(read(&word, &heap, (0, to.range()), no_kernel, idle), Ok(Copied::Done));
+        let before_turns = [vec![0; turn], vec![turn as u64; 3]].concat();
+        assert_eq!(taken.into_inner(), before_turns);
     }
 
     #[test]

@@ -24,9 +24,6 @@ use am_atomics::{AtomicOp, Width};
 use am_via_os::atomics::Ordering;
 use am_via_os::private_memory;
 
-/// From this length on, a task that also sends lets the kernel copy a range. For a shorter range, a pipe costs less.
-const EXCHANGE_BYTES_MIN: usize = 512 << 10;
-
 /// Why a claim is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClaimFault {
@@ -441,9 +438,8 @@ impl PeerMemory {
         }
     }
 
-    /// Copies a range of the peer's memory to `to`. Calls `idle` while a pipe is empty; `idle` returns whether it did something. With a
-    /// pipe, each of the two tasks copies every byte once: faster if the sender would otherwise wait, slower if both tasks send. So if this
-    /// task also sends (`also_sends`), the kernel copies a long range.
+    /// Copies a range of the peer's memory to `to`. `idle` stages a piece of this task's own messages (see
+    /// [`pipe::read`]).
     ///
     /// # Errors
     /// The claim is refused, or the peer is gone.
@@ -453,7 +449,6 @@ impl PeerMemory {
         claimer: &Claimer<'_>,
         claim: Claim,
         to: CheckedRange<'_>,
-        also_sends: bool,
         idle: impl FnMut() -> bool,
     ) -> Result<Copied, ClaimFault> {
         let checked = self.claim(claimer, claim, ACCESS_READ)?;
@@ -468,8 +463,7 @@ impl PeerMemory {
                 // Relaxed: the pipe's position is loaded again with Acquire (`pipe::read`). A task that sends to itself stages nothing
                 // meanwhile.
                 let has_pipe = entry.pipe.load(Ordering::Relaxed) != 0 && self.task != claimer.task;
-                let is_exchange = also_sends && to.len() >= EXCHANGE_BYTES_MIN;
-                if claimer.ways.mapped && has_pipe && !is_exchange && self.kernel_copies(*pid, *address) {
+                if claimer.ways.mapped && has_pipe && self.kernel_copies(*pid, *address) {
                     pipe::read(&entry.pipe, &self.heap, (claim.offset, to), kernel, idle)
                 } else {
                     kernel(claim.offset, to)

@@ -677,9 +677,8 @@ impl Device for Shm {
         let Self { address, ref hazard, barrier, ways, ref shared, ref mut pipes, ref regions, .. } = *self;
         let claimer = Claimer { task: address.task, hazard, barrier, ways, shared };
         let peer = self.peers.memory(from.task)?;
-        let also_sends = pipes.has_work();
         let idle = || pipes.has_work() && pipes.stage(regions);
-        transfer(peer.read(&claimer, claim(from, to.len()), to, also_sends, idle))
+        transfer(peer.read(&claimer, claim(from, to.len()), to, idle))
     }
 
     fn find_mapped(&mut self, at: RemoteMemory, len: u64, need: MemAttributes) -> Result<bool, DeviceError> {

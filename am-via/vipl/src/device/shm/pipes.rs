@@ -229,21 +229,16 @@ mod tests {
 
         /// Reads a message whole, as another task.
         fn read(&self, message: MemHandle) -> Vec<u8> {
-            self.read_as(1, message, false)
+            self.read_as(1, message)
         }
 
-        fn read_as(
-            &self,
-            task: u32,
-            MemHandle { region, generation }: MemHandle,
-            also_sends: bool,
-        ) -> Vec<u8> {
+        fn read_as(&self, task: u32, MemHandle { region, generation }: MemHandle) -> Vec<u8> {
             let shared = SharedFiles::default();
             let barrier = SleepBarrier::SenderFence;
             let claimer = Claimer { task, hazard: &self.hazard, barrier, ways: WAYS, shared: &shared };
             let to = HeapBlock::private(LEN).expect("memory");
             let claim = Claim { region, generation, offset: 0, len: LEN as u64, ptag: 0 };
-            assert_eq!(self.peer.read(&claimer, claim, to.range(), also_sends, || false), Ok(Copied::Done));
+            assert_eq!(self.peer.read(&claimer, claim, to.range(), || false), Ok(Copied::Done));
             let mut bytes = vec![0; LEN];
             to.range().copy_to_slice(&mut bytes);
             bytes
@@ -339,18 +334,7 @@ mod tests {
         let memory = message(1);
         let handle = pair.begin(&memory);
         memory.range().copy_from_slice(&vec![2; LEN]);
-        assert_eq!(by_pipe(&pair.read_as(0, handle, false), 1, 2), 0);
-        pair.end(handle);
-    }
-
-    #[test]
-    fn a_task_that_also_sends_has_the_kernel_copy_a_long_message() {
-        let mut pair = Pair::new(0);
-        let memory = message(1);
-        let handle = pair.begin(&memory);
-        assert_eq!(pair.stage(), PIECES);
-        memory.range().copy_from_slice(&vec![2; LEN]);
-        assert_eq!(by_pipe(&pair.read_as(1, handle, true), 1, 2), 0);
+        assert_eq!(by_pipe(&pair.read_as(0, handle), 1, 2), 0);
         pair.end(handle);
     }
 
