@@ -24,11 +24,12 @@ const WRITE_AHEAD_BYTES_MAX: usize = 1024;
 const WAIT_AHEAD_BYTES_MAX: usize = 256;
 /// Maximum bytes of a slot that its reader prefetches when it has read the line.
 const READ_AHEAD_BYTES_MAX: usize = 1024;
-/// Data of more bytes than this are put into a half or a quarter of a slot, if they fit there: in each lap of the ring into the next half
-/// or quarter. The ring then uses more memory than the reader's own cache holds, so the writer seldom has to take a line out of that cache
-/// (a slow transfer).
+/// Data of more bytes than this, if they fit into a half or a quarter of a slot, are put into the next half or quarter in each lap of the
+/// ring. The ring then uses more memory than the reader's own cache holds, so the writer seldom has to take a line out of that cache (a
+/// slow transfer).
 const ROTATED_BYTES_MIN: usize = 1024;
-/// Number of parts of a slot.
+/// Number of parts of a slot. Successive slots use parts in an order without a constant step, like the lines of a ring, and for the same
+/// reason. Data of more than half a slot begin at the start of their slot.
 const PARTS: usize = 4;
 
 /// A VI slot, mapped.
@@ -90,18 +91,18 @@ impl ViSlot {
             // Slots are numbered from 0, lines from 1.
             ControlLayout::beside_offset(line_index(slot.wrapping_add(1), RING_LINES - 1))
         } else {
-            let lap = (slot / RING_LINES) as usize;
-            let part = if len <= ROTATED_BYTES_MIN {
-                0
-            } else if len > 2 * self.part_bytes {
-                if let Some(area) = self.area_in_draft(slot, len) {
+            let is_short = len <= ROTATED_BYTES_MIN;
+            let lap = if is_short { 0 } else { (slot / RING_LINES) as usize };
+            let turn = lap + line_index(slot, RING_LINES - 1);
+            let part = if len > 2 * self.part_bytes {
+                if !is_short && let Some(area) = self.area_in_draft(slot, len) {
                     return area;
                 }
                 0
             } else if len > self.part_bytes {
-                lap % 2 * 2
+                turn % 2 * 2
             } else {
-                lap % PARTS
+                turn % PARTS
             };
             ControlLayout::area_offset() + self.stride * (slot % RING_LINES) as usize + part * self.part_bytes
         };
@@ -402,6 +403,14 @@ impl Connection {
         self.reader.look()
     }
 
+    /// Prefetches a line that follows later, for a caller that has found an entry at its first look: the peer may have written more. The
+    /// processor does not prefetch the lines itself, since the distance between lines is never the same.
+    #[inline(always)]
+    pub fn prefetch_ahead(&self) {
+        #[cfg(not(loom))]
+        self.reader.prefetch_ahead();
+    }
+
     /// Consumes the next entry, which was looked at, and returns its slot.
     #[inline(always)]
     pub fn take(&mut self) {
@@ -605,6 +614,18 @@ mod tests {
                 }
             }
             assert_eq!(seen.len(), places, "{len} bytes");
+        }
+    }
+
+    /// If the data of successive messages were the same number of bytes apart, the reader's processor would fetch them before they are
+    /// written.
+    #[test]
+    fn short_messages_lie_at_no_constant_distance() {
+        let (writer, _reader) = ends_of(ControlLayout { packet_bytes: 8192, ..LAYOUT });
+        for len in [BESIDE_BYTES, BESIDE_BYTES + 1, 1024, 2048, 4096] {
+            let at = |slot| writer.own.area(slot, len).at().as_ptr() as usize;
+            let steps: Vec<_> = (0..RING_LINES).map(|slot| at(slot + 1).wrapping_sub(at(slot))).collect();
+            assert!(steps.windows(2).all(|step| step[0] != step[1]), "{len} bytes: {steps:?}");
         }
     }
 

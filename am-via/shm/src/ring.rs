@@ -49,6 +49,12 @@ impl Line {
     pub(crate) const BESIDE_OFFSET: usize = std::mem::offset_of!(Self, beside);
 }
 
+/// A reader that finds a line at its first look, and so is behind its writer, prefetches the line this number of lines ahead. It has
+/// prefetched the lines between at its earlier looks. Streams of 8, 64 and 256 bytes took 0.81, 0.80 and 0.73 of the time without prefetch
+/// if the number was 8; 0.97, 0.91 and 0.72 if it was 6; 0.87, 0.87 and 0.81 if it was 16; 1.4, 1.3 and 1.1 if it was 24.
+#[cfg(not(loom))]
+const AHEAD: u32 = 8;
+
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Line>() == 128 && align_of::<Line>() == 128 && Line::BESIDE_OFFSET == 64);
 
@@ -166,10 +172,10 @@ impl Lines {
 
     #[inline(always)]
     fn line(&self, index: usize) -> &Line {
-        debug_assert!(index <= self.mask as usize, "an index is made by `index`");
-        // SAFETY: `index` is at most `mask`, since it was returned by `index`, `first` is the first of `mask + 1` lines (both
-        // constructors), kept alive by `_memory` as long as `self`. A Line is atomics only, so a reference to it may be shared with other
-        // processes.
+        debug_assert!(index <= self.mask as usize, "an index is masked");
+        // SAFETY: `index` is at most `mask`, since it was returned by `index` or masked by the caller, `first` is the first of `mask + 1`
+        // lines (both constructors), kept alive by `_memory` as long as `self`. A Line is atomics only, so a reference to it may be shared
+        // with other processes.
         unsafe { self.first.add(index).as_ref() }
     }
 
@@ -276,6 +282,22 @@ impl RingReader {
             extra: line.extra.load(Ordering::Relaxed),
         };
         Some(Seen { entry, line })
+    }
+
+    /// Prefetches the line that is [`AHEAD`] lines ahead, with the bytes beside it. To be called when an entry was found at once.
+    #[cfg(not(loom))]
+    #[inline(always)]
+    pub fn prefetch_ahead(&self) {
+        // A triangular number from an earlier one: fewer instructions than `index`. If a lap ends before, the sum is the index of another
+        // line, which is prefetched in vain.
+        const SUM: u32 = AHEAD * (AHEAD + 1) / 2;
+        let index = (self.index as u32).wrapping_add(self.next.wrapping_mul(AHEAD)).wrapping_add(SUM);
+        let line = self.lines.line((index & self.lines.mask) as usize);
+        // SAFETY: the line stays mapped while `self.lines` is borrowed, and the bytes beside it are a part of it. References to its bytes
+        // are only references to atomics.
+        let range: CheckedRange<'_> =
+            unsafe { CheckedRange::new(NonNull::from(line).cast(), size_of::<Line>()) };
+        range.prefetch_to_read();
     }
 
     /// Consumes the next entry, which the caller has looked at.

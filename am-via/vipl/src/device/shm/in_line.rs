@@ -24,6 +24,9 @@ impl Link for ShmLink<'_> {
         let (mut looks, mut expected) = (0, nothing());
         loop {
             if let Some(seen) = self.connection.look() {
+                if looks == 0 {
+                    self.connection.prefetch_ahead();
+                }
                 return Some(seen);
             }
             // Attention, failures and network events are found by a poll only.
