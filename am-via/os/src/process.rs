@@ -241,7 +241,7 @@ pub fn before_exec(command: &mut Command, steps: BeforeExec) {
 mod tests {
     use super::*;
     use std::io::{BufRead, BufReader, Write};
-    use std::process::Stdio;
+    use std::process::{Child, Stdio};
 
     #[test]
     fn a_child_that_ended_stays_until_it_is_reaped() {
@@ -263,6 +263,20 @@ mod tests {
         }
     }
 
+    /// Runs a shell command that prints the number of a child. Returns the shell and a handle of its child.
+    fn behind(wrapper: &str) -> (Child, PidFd) {
+        let mut parent = Command::new("sh")
+            .args(["-c", wrapper])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut number = String::new();
+        BufReader::new(parent.stdout.take().unwrap()).read_line(&mut number).unwrap();
+        (parent, PidFd::open(number.trim().parse().unwrap()).unwrap())
+    }
+
     #[test]
     fn how_a_grandchild_ended_is_known_once_its_parent_has_reaped_it() {
         if !has_exit_info() {
@@ -275,16 +289,7 @@ mod tests {
             // The wrapper prints its child's number and keeps running. The grandchild continues when it can read a line. The grandchild
             // reads from descriptor 3, because a shell gives a background command /dev/null as standard input, whatever `<&0` says (dash).
             let wrapper = format!("exec 3<&0; sh -c 'read go <&3; {script}' & echo $!; wait $!; read end");
-            let mut parent = Command::new("sh")
-                .args(["-c", &wrapper])
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .stderr(Stdio::null())
-                .spawn()
-                .unwrap();
-            let mut number = String::new();
-            BufReader::new(parent.stdout.take().unwrap()).read_line(&mut number).unwrap();
-            let pidfd = PidFd::open(number.trim().parse().unwrap()).unwrap();
+            let (mut parent, pidfd) = behind(&wrapper);
             assert_eq!(pidfd.ended_elsewhere(), None);
             parent.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
             while pidfd.ended_elsewhere().is_none() {
@@ -301,15 +306,7 @@ mod tests {
         for (script, expected) in [("exit 7", Ended::Exited(7)), ("kill -9 $$", Ended::Signalled(9))] {
             // The parent turns into a program that never reaps its child.
             let wrapper = format!("exec 3<&0; sh -c 'read go <&3; {script}' & echo $!; exec sleep 1000");
-            let mut parent = Command::new("sh")
-                .args(["-c", &wrapper])
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .spawn()
-                .unwrap();
-            let mut number = String::new();
-            BufReader::new(parent.stdout.take().unwrap()).read_line(&mut number).unwrap();
-            let pidfd = PidFd::open(number.trim().parse().unwrap()).unwrap();
+            let (mut parent, pidfd) = behind(&wrapper);
             assert!(pidfd.ended_elsewhere().is_none() && pidfd.is_unreaped());
             // Until then the shell could reap its child.
             let name_of_parent = || std::fs::read_to_string(format!("/proc/{}/comm", parent.id())).unwrap();

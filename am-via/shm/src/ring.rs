@@ -288,8 +288,8 @@ impl RingReader {
     #[cfg(not(loom))]
     #[inline(always)]
     pub fn prefetch_ahead(&self) {
-        // A triangular number from an earlier one: fewer instructions than `index`. If a lap ends before, the sum is the index of another
-        // line, which is prefetched in vain.
+        // A triangular number from an earlier one: fewer instructions than `index`. If a lap ends before that line, the sum is the
+        // index of another line: the prefetch is then of no use.
         const SUM: u32 = AHEAD * (AHEAD + 1) / 2;
         let index = (self.index as u32).wrapping_add(self.next.wrapping_mul(AHEAD)).wrapping_add(SUM);
         let line = self.lines.line((index & self.lines.mask) as usize);

@@ -62,7 +62,7 @@ impl HangWatch {
     }
 
     /// Whether a report is due. `quiet`: for each task that runs, how long it has waited without an arrival, if it waits. `only_messages`:
-    /// whether only a message can end each wait. A report that nobody asked for is due once.
+    /// whether only a message can end each wait. If no reports were asked for, one report is due.
     pub(crate) fn is_due(
         &mut self,
         quiet: &[Option<Duration>],

@@ -434,8 +434,8 @@ impl Plan {
     }
 }
 
-/// The words of a file for `-configfile`: its lines are the sections of a command line. Lines that begin with `#` are comments. A word may
-/// be quoted as for a shell, by `'` or `"`.
+/// The words of a file for `-configfile`: its lines are the sections of a command line. Lines that begin with `#` are comments. As in a
+/// shell, quotes (`'` or `"`) keep the spaces of a word.
 fn in_file(path: &Path) -> Result<Vec<OsString>, String> {
     let text =
         fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;

@@ -406,7 +406,7 @@ impl Files {
     /// stays unused.
     pub(super) fn give_back_vi(&self, peers: &mut Peers, (task, vi): (u32, u32)) {
         if let Ok(header) = self.header(peers, task) {
-            // Relaxed, like all accesses to this count: nobody uses the slot.
+            // Relaxed, like all accesses to this count: no task uses the slot yet, so the count publishes no other memory.
             let _ = header.vis_used.compare_exchange(vi + 1, vi, Ordering::Relaxed, Ordering::Relaxed);
         }
     }

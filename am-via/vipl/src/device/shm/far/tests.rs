@@ -179,6 +179,13 @@ impl Pair {
         Some(pair)
     }
 
+    /// A pair with its sender's network end and its receiver's address. `None` also if the network does not carry long lines together.
+    fn open_for_drafts() -> Option<(Self, Far, NodeAddress)> {
+        let pair = Self::open()?;
+        let far = pair.sender.far.clone();
+        far.carries_together(4, 4 * (16 << 10)).then_some((pair, far, NodeAddress { task: 1, context: 0 }))
+    }
+
     /// Posts a line with `len` bytes in its area.
     fn post(&mut self, len: u32) {
         let number = u32::try_from(self.posted.len()).expect("a test posts few lines");
@@ -266,12 +273,7 @@ fn short_lines_of_a_burst_share_messages() {
 /// in part, or with short lines between; and a long line follows that was not announced.
 #[test]
 fn the_lines_of_a_long_message_are_written_where_the_network_sends_them() {
-    let Some(mut pair) = Pair::open() else { return };
-    let peer = NodeAddress { task: 1, context: 0 };
-    let far = pair.sender.far.clone();
-    if !far.carries_together(4, 4 * (16 << 10)) {
-        return;
-    }
+    let Some((mut pair, far, peer)) = Pair::open_for_drafts() else { return };
     let is_drafted = || far.lock().links.all[0].is_drafted();
     for round in 0..50 {
         for (lines, drafted) in [
@@ -305,12 +307,7 @@ fn the_lines_of_a_long_message_are_written_where_the_network_sends_them() {
 /// was given up is not sent, and the next area does not lie on those of the lines before it.
 #[test]
 fn the_area_of_a_line_that_was_given_up_is_used_for_the_next_line() {
-    let Some(mut pair) = Pair::open() else { return };
-    let peer = NodeAddress { task: 1, context: 0 };
-    let far = pair.sender.far.clone();
-    if !far.carries_together(4, 4 * (16 << 10)) {
-        return;
-    }
+    let Some((mut pair, far, peer)) = Pair::open_for_drafts() else { return };
     for lens in [[16384, 16384], [100, 16384], [9000, 10000], [0, 9000]] {
         for progresses in [false, true] {
             far.expect_posts(peer, 4);
