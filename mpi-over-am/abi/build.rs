@@ -20,6 +20,32 @@ mod fortran_text;
 
 type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
 
+/// Functions that are another function by an older name (MPI 5.0 sections 16.1 and 17.1).
+const OLD_NAMES: [(&str, &str); 17] = [
+    ("MPI_Address", "MPI_Get_address"),
+    ("MPI_Attr_delete", "MPI_Comm_delete_attr"),
+    ("MPI_Attr_get", "MPI_Comm_get_attr"),
+    ("MPI_Attr_put", "MPI_Comm_set_attr"),
+    ("MPI_Errhandler_create", "MPI_Comm_create_errhandler"),
+    ("MPI_Errhandler_get", "MPI_Comm_get_errhandler"),
+    ("MPI_Errhandler_set", "MPI_Comm_set_errhandler"),
+    ("MPI_Get_elements_x", "MPI_Get_elements_c"),
+    ("MPI_Keyval_create", "MPI_Comm_create_keyval"),
+    ("MPI_Keyval_free", "MPI_Comm_free_keyval"),
+    ("MPI_Status_set_elements_x", "MPI_Status_set_elements_c"),
+    ("MPI_Type_get_extent_x", "MPI_Type_get_extent_c"),
+    ("MPI_Type_get_true_extent_x", "MPI_Type_get_true_extent_c"),
+    ("MPI_Type_hindexed", "MPI_Type_create_hindexed"),
+    ("MPI_Type_hvector", "MPI_Type_create_hvector"),
+    ("MPI_Type_size_x", "MPI_Type_size_c"),
+    ("MPI_Type_struct", "MPI_Type_create_struct"),
+];
+
+/// The name that a function has today, if it is in [`OLD_NAMES`].
+fn new_name(function: &str) -> Option<&'static str> {
+    OLD_NAMES.iter().find(|(old, _)| *old == function).map(|(_, new)| *new)
+}
+
 /// A parameter of a prototype.
 #[derive(Clone)]
 struct Parameter {
@@ -218,6 +244,7 @@ fn implemented(folder: &Path) -> Fallible<BTreeSet<String>> {
 
 /// Whether a function is implemented, by itself or by its form with large counts.
 fn is_there(name: &str, prototypes: &BTreeMap<String, Prototype>, implemented: &BTreeSet<String>) -> bool {
+    let name = new_name(name).unwrap_or(name);
     let large = format!("{name}_c");
     implemented.contains(&name.to_lowercase())
         || (prototypes.contains_key(&large) && implemented.contains(&large.to_lowercase()))
@@ -233,7 +260,10 @@ fn export(
 ) -> Fallible<()> {
     let own = name.to_lowercase();
     let large = format!("{own}_c");
-    let body = if implemented.contains(&own) {
+    let body = if let Some(new) = new_name(name) {
+        let arguments: Vec<_> = prototype.parameters.iter().map(|given| given.name.as_str()).collect();
+        format!("unsafe {{ P{new}({}) }}", arguments.join(", "))
+    } else if implemented.contains(&own) {
         let other = match name.strip_suffix("_c") {
             Some(short) => prototypes.get(short),
             None => prototypes.get(&format!("{name}_c")),
@@ -334,7 +364,8 @@ fn is_result(function: &str, parameter: &Parameter) -> bool {
 }
 
 /// The code that calls an implementation, which has the parameters of `wide`, from a function that has the parameters of `given`. Arrays of
-/// counts whose types differ between the two forms are passed as `Ints`, which reads both.
+/// counts whose types differ between the two forms are passed as `Ints`, which reads both, and the arguments that describe elements as
+/// one argument ([`grouped`]).
 fn call(function: &str, given: &Prototype, wide: &Prototype, other: Option<&Prototype>) -> Fallible<String> {
     let (mut before, mut arguments, mut after) = (String::new(), Vec::new(), String::new());
     for (index, (given, Parameter { kind: wide, .. })) in
@@ -357,7 +388,32 @@ fn call(function: &str, given: &Prototype, wide: &Prototype, other: Option<&Prot
             (kind, wide) => return Err(format!("{function}: cannot make {wide} of {kind}").into()),
         }
     }
-    let arguments = arguments.join(", ");
+    let arguments = grouped(&wide.parameters, &arguments);
     let call = format!("unsafe {{ crate::implementation::{function}({arguments}) }}");
     Ok(if before.is_empty() { call } else { format!("{before}let code = {call};\n{after}code") })
+}
+
+/// Joins the arguments of an implementation: address, count and type of a buffer's elements become `types::SendElements` or
+/// `types::RecvElements`, and rank, displacement, count and type at the target of a one-sided call become `types::Target`.
+fn grouped(parameters: &[Parameter], arguments: &[String]) -> String {
+    let kinds: Vec<_> = parameters.iter().map(|parameter| parameter.kind.as_str()).collect();
+    let mut joined = Vec::new();
+    let mut index = 0;
+    while index < kinds.len() {
+        let len = match kinds[index..] {
+            ["c_int", "i64", "i64", "MPI_Datatype", ..] => 4,
+            // In a reduction, the count and the type also belong to the buffer before.
+            ["*mut c_void", "i64", "MPI_Datatype", ..]
+                if index > 0 && kinds[index - 1] == "*const c_void" =>
+            {
+                1
+            }
+            ["*const c_void" | "*mut c_void", "i64", "MPI_Datatype", ..] => 3,
+            _ => 1,
+        };
+        let group = arguments[index..index + len].join(", ");
+        joined.push(if len == 1 { group } else { format!("({group})") });
+        index += len;
+    }
+    joined.join(", ")
 }

@@ -9,7 +9,7 @@ use mpi_over_am::{ErrorClass, PROC_NULL, RawBuffer, RawBytes, RecvData, SendData
 use crate::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_DATATYPE_NULL, MPI_PROC_NULL};
 use crate::failure::{Failure, Outcome};
 use crate::state::Mpi;
-use crate::types::MPI_Datatype;
+use crate::types::{MPI_Datatype, RecvElements, SendElements};
 
 /// The datatype of contiguous elements that are sent as bytes.
 static BYTE: Datatype = Datatype::predefined(Predefined::Byte);
@@ -73,12 +73,7 @@ pub(crate) fn datatype_for(mpi: &Mpi, handle: MPI_Datatype, count: i64) -> Outco
 /// # Safety
 /// The elements must be readable, and the program must not change them until the operation has completed.
 #[inline(always)]
-pub(crate) unsafe fn to_send(
-    mpi: &Mpi,
-    at: *const c_void,
-    count: i64,
-    datatype: MPI_Datatype,
-) -> Outcome<SendData> {
+pub(crate) unsafe fn to_send(mpi: &Mpi, (at, count, datatype): SendElements) -> Outcome<SendData> {
     let datatype = datatype_for(mpi, datatype, count)?;
     let count = count_of(count)?;
     check_buffer(at, count, &datatype)?;
@@ -94,12 +89,7 @@ pub(crate) unsafe fn to_send(
 /// # Safety
 /// The elements must be writable and must not overlap, and the program must neither read nor write them until the operation has completed.
 #[inline(always)]
-pub(crate) unsafe fn to_receive(
-    mpi: &Mpi,
-    at: *mut c_void,
-    count: i64,
-    datatype: MPI_Datatype,
-) -> Outcome<RecvData> {
+pub(crate) unsafe fn to_receive(mpi: &Mpi, (at, count, datatype): RecvElements) -> Outcome<RecvData> {
     let datatype = datatype_for(mpi, datatype, count)?;
     let count = count_of(count)?;
     check_buffer(at, count, &datatype)?;
@@ -115,17 +105,12 @@ pub(crate) unsafe fn to_receive(
 /// # Safety
 /// Those of [`to_send`].
 #[inline(always)]
-pub(crate) unsafe fn message_to_send(
-    mpi: &Mpi,
-    at: *const c_void,
-    count: i64,
-    datatype: MPI_Datatype,
-) -> Outcome<SendData> {
+pub(crate) unsafe fn message_to_send(mpi: &Mpi, (at, count, datatype): SendElements) -> Outcome<SendData> {
     match mpi.dense_len(datatype, count).filter(|_| !at.is_null()) {
         // SAFETY: the caller's promise covers the bytes of these elements. They are contiguous, and their address is not null.
         Some(len) => Ok(unsafe { SendData::new(at.cast(), len as u64, &BYTE) }),
         // SAFETY: the caller promises what `to_send` requires.
-        None => unsafe { to_send(mpi, at, count, datatype) },
+        None => unsafe { to_send(mpi, (at, count, datatype)) },
     }
 }
 
@@ -137,17 +122,12 @@ pub(crate) unsafe fn message_to_send(
 /// # Safety
 /// Those of [`to_receive`].
 #[inline(always)]
-pub(crate) unsafe fn message_to_receive(
-    mpi: &Mpi,
-    at: *mut c_void,
-    count: i64,
-    datatype: MPI_Datatype,
-) -> Outcome<RecvData> {
+pub(crate) unsafe fn message_to_receive(mpi: &Mpi, (at, count, datatype): RecvElements) -> Outcome<RecvData> {
     match mpi.dense_len(datatype, count).filter(|_| !at.is_null()) {
         // SAFETY: the caller's promise covers the bytes of these elements. They are contiguous, and their address is not null.
         Some(len) => Ok(unsafe { RecvData::new(at.cast(), len as u64, &BYTE) }),
         // SAFETY: the caller promises what `to_receive` requires.
-        None => unsafe { to_receive(mpi, at, count, datatype) },
+        None => unsafe { to_receive(mpi, (at, count, datatype)) },
     }
 }
 
@@ -156,12 +136,7 @@ pub(crate) unsafe fn message_to_receive(
 /// # Safety
 /// Those of [`to_send`].
 #[inline(always)]
-pub(crate) unsafe fn raw_to_send(
-    mpi: &Mpi,
-    at: *const c_void,
-    count: i64,
-    datatype: MPI_Datatype,
-) -> Option<RawBytes> {
+pub(crate) unsafe fn raw_to_send(mpi: &Mpi, (at, count, datatype): SendElements) -> Option<RawBytes> {
     let len = mpi.dense_len(datatype, count)?;
     // SAFETY: the caller's promise covers the bytes of these elements. They are contiguous, and their address is not null.
     NonNull::new(at.cast_mut().cast()).map(|at| unsafe { RawBytes::new(at, len) })
@@ -172,12 +147,7 @@ pub(crate) unsafe fn raw_to_send(
 /// # Safety
 /// Those of [`to_receive`].
 #[inline(always)]
-pub(crate) unsafe fn raw_to_receive(
-    mpi: &Mpi,
-    at: *mut c_void,
-    count: i64,
-    datatype: MPI_Datatype,
-) -> Option<RawBuffer> {
+pub(crate) unsafe fn raw_to_receive(mpi: &Mpi, (at, count, datatype): RecvElements) -> Option<RawBuffer> {
     let len = mpi.dense_len(datatype, count)?;
     // SAFETY: the caller's promise covers the bytes of these elements. They are contiguous, and their address is not null.
     NonNull::new(at.cast()).map(|at| unsafe { RawBuffer::new(at, len) })

@@ -283,15 +283,35 @@ pub(crate) unsafe fn mpi_type_free(datatype: *mut MPI_Datatype) -> c_int {
     })
 }
 
-pub(crate) unsafe fn mpi_type_size_c(datatype: MPI_Datatype, size: *mut i64) -> c_int {
-    on_process("MPI_Type_size", |mpi| {
-        unsafe { *not_null(size)? = any_datatype_of(mpi, datatype)?.size() as i64 };
+/// Stores a number that the datatype has.
+fn give_number(
+    function: &str,
+    datatype: MPI_Datatype,
+    number: impl FnOnce(&Datatype) -> i64,
+    at: *mut i64,
+) -> c_int {
+    on_process(function, |mpi| {
+        unsafe { *not_null(at)? = number(&any_datatype_of(mpi, datatype)?) };
         Ok(())
     })
 }
 
-pub(crate) unsafe fn mpi_type_size_x(datatype: MPI_Datatype, size: *mut i64) -> c_int {
-    unsafe { mpi_type_size_c(datatype, size) }
+pub(crate) unsafe fn mpi_type_size_c(datatype: MPI_Datatype, size: *mut i64) -> c_int {
+    give_number("MPI_Type_size", datatype, |of| of.size() as i64, size)
+}
+
+// The next three are of MPI-1: the standard has removed them (MPI 5.0 section 17.1), and old programs still call them.
+
+pub(crate) unsafe fn mpi_type_extent(datatype: MPI_Datatype, extent: *mut i64) -> c_int {
+    give_number("MPI_Type_extent", datatype, Datatype::extent, extent)
+}
+
+pub(crate) unsafe fn mpi_type_lb(datatype: MPI_Datatype, lower: *mut i64) -> c_int {
+    give_number("MPI_Type_lb", datatype, Datatype::lower_bound, lower)
+}
+
+pub(crate) unsafe fn mpi_type_ub(datatype: MPI_Datatype, upper: *mut i64) -> c_int {
+    give_number("MPI_Type_ub", datatype, |of| of.lower_bound() + of.extent(), upper)
 }
 
 fn give_bounds(
@@ -316,14 +336,6 @@ pub(crate) unsafe fn mpi_type_get_extent_c(
     give_bounds("MPI_Type_get_extent", datatype, bounds, (lower, extent))
 }
 
-pub(crate) unsafe fn mpi_type_get_extent_x(
-    datatype: MPI_Datatype,
-    lower: *mut i64,
-    extent: *mut i64,
-) -> c_int {
-    unsafe { mpi_type_get_extent_c(datatype, lower, extent) }
-}
-
 pub(crate) unsafe fn mpi_type_get_true_extent_c(
     datatype: MPI_Datatype,
     lower: *mut i64,
@@ -331,12 +343,4 @@ pub(crate) unsafe fn mpi_type_get_true_extent_c(
 ) -> c_int {
     let bounds = |of: &Datatype| (of.true_lower_bound(), of.true_extent());
     give_bounds("MPI_Type_get_true_extent", datatype, bounds, (lower, extent))
-}
-
-pub(crate) unsafe fn mpi_type_get_true_extent_x(
-    datatype: MPI_Datatype,
-    lower: *mut i64,
-    extent: *mut i64,
-) -> c_int {
-    unsafe { mpi_type_get_true_extent_c(datatype, lower, extent) }
 }

@@ -34,7 +34,6 @@ mod communicators;
 mod control;
 mod data;
 mod datatypes;
-mod deprecated;
 mod engine;
 mod environment;
 mod errhandlers;
@@ -82,7 +81,6 @@ mod implementation {
     pub(crate) use crate::collectives::*;
     pub(crate) use crate::communicators::*;
     pub(crate) use crate::datatypes::*;
-    pub(crate) use crate::deprecated::*;
     pub(crate) use crate::environment::*;
     pub(crate) use crate::errhandlers::*;
     pub(crate) use crate::error_codes::*;

@@ -26,14 +26,15 @@ use crate::groups::group_of;
 use crate::operations::{op_of, predefined};
 use crate::requests::keep_request;
 use crate::state::{Mpi, enter, enter_briefly};
-use crate::types::{MPI_Datatype, MPI_Group, MPI_Op, MPI_Request, MPI_Win};
+use crate::types::{
+    MPI_Datatype, MPI_Group, MPI_Op, MPI_Request, MPI_Win, RecvElements, SendElements, Target,
+};
 use crate::windows::{on_window, on_window_in};
 
 /// Calls `call` with the elements that a program names in a window. `None`: the rank is `MPI_PROC_NULL`.
 fn with_target<R>(
     mpi: &Mpi,
-    (rank, displacement): (c_int, i64),
-    (count, datatype): (i64, MPI_Datatype),
+    (rank, displacement, count, datatype): Target,
     call: impl FnOnce(TargetData<'_>) -> mpi_over_am::Result<R>,
 ) -> Outcome<Option<R>> {
     let datatype = &datatype_for(mpi, datatype, count)?;
@@ -45,12 +46,8 @@ fn with_target<R>(
 ///
 /// # Safety
 /// That of [`to_send`].
-unsafe fn origin_of(
-    mpi: &Mpi,
-    (address, count, datatype): (*const c_void, i64, MPI_Datatype),
-    op: MPI_Op,
-) -> Outcome<Option<SendData>> {
-    if op == MPI_NO_OP { Ok(None) } else { unsafe { to_send(mpi, address, count, datatype) }.map(Some) }
+unsafe fn origin_of(mpi: &Mpi, origin: SendElements, op: MPI_Op) -> Outcome<Option<SendData>> {
+    if op == MPI_NO_OP { Ok(None) } else { unsafe { to_send(mpi, origin) }.map(Some) }
 }
 
 /// Stores the request of a transfer. If there is none, because the target is `MPI_PROC_NULL`, stores a request that is complete.
@@ -59,7 +56,7 @@ unsafe fn give(mpi: &Mpi, id: Option<RequestId>, request: *mut MPI_Request) -> O
     let id = match id {
         Some(id) => id,
         None => {
-            let nothing = unsafe { to_send(mpi, std::ptr::null(), 0, MPI_BYTE) }?;
+            let nothing = unsafe { to_send(mpi, (std::ptr::null(), 0, MPI_BYTE)) }?;
             communicator.isend_data(mpi_over_am::Mode::Standard, &nothing, PROC_NULL, 0)?
         }
     };
@@ -126,24 +123,25 @@ unsafe fn update_now(
 /// The elements at the origin must be readable, and those of the result writable.
 unsafe fn update_all_now(
     mpi: &Mpi,
-    origin: (*const c_void, i64, MPI_Datatype),
-    result: Option<(*mut c_void, i64, MPI_Datatype)>,
-    (rank, displacement): (c_int, i64),
-    (target, op): ((i64, MPI_Datatype), MPI_Op),
+    origin: SendElements,
+    result: Option<RecvElements>,
+    (rank, displacement, count, datatype): Target,
+    op: MPI_Op,
     win: MPI_Win,
 ) -> bool {
+    let target = (count, datatype);
     let is_alike =
         target == (origin.1, origin.2) && result.is_none_or(|result| target == (result.1, result.2));
     if !is_alike || op == MPI_NO_OP {
         return false;
     }
     let done = || {
-        let values = unsafe { raw_to_send(mpi, origin.0, origin.1, origin.2) }?;
+        let values = unsafe { raw_to_send(mpi, origin) }?;
         let result = match result {
-            Some((at, count, datatype)) => Some(unsafe { raw_to_receive(mpi, at, count, datatype) }?),
+            Some(result) => Some(unsafe { raw_to_receive(mpi, result) }?),
             None => None,
         };
-        let (kind, op) = (mpi.predefined_kind(target.1)?, predefined(op)?);
+        let (kind, op) = (mpi.predefined_kind(datatype)?, predefined(op)?);
         // SAFETY: an update creates and frees no window.
         let window = unsafe { mpi.window_for_a_moment(win) }?;
         // As an unsigned number, a negative rank is above all ranks of the window.
@@ -162,247 +160,128 @@ macro_rules! enter {
     };
 }
 
-/// Whether the target's elements are `len` contiguous bytes, as the origin's are.
-#[inline(always)]
-fn are_bytes_of(mpi: &Mpi, len: usize, origin: (i64, MPI_Datatype), target: (i64, MPI_Datatype)) -> bool {
-    target == origin || mpi.dense_len(target.1, target.0) == Some(len)
+/// `MPI_Put` and `MPI_Get`.
+macro_rules! transfers {
+    ($($call:ident $name:literal $now:ident $in_full:ident
+        $elements:ty, $pointer:ty, $raw:ident $convert:ident $try_now:ident $transfer:ident;)*) => { $(
+        /// Transfers contiguous elements from or to mapped memory. Returns false if that is not possible: the call then takes the general
+        /// path.
+        ///
+        /// # Safety
+        /// The elements at the origin must be readable and, for a get, writable.
+        #[inline(always)]
+        unsafe fn $now(
+            mpi: &Mpi,
+            origin: $elements,
+            (rank, displacement, count, datatype): Target,
+            win: MPI_Win,
+        ) -> bool {
+            // SAFETY: a transfer creates and frees no window.
+            let Some(window) = (unsafe { mpi.window_for_a_moment(win) }) else { return false };
+            let Some(bytes) = (unsafe { $raw(mpi, origin) }) else { return false };
+            // Whether the target's elements are as many contiguous bytes.
+            let is_alike = (count, datatype) == (origin.1, origin.2)
+                || mpi.dense_len(datatype, count) == Some(bytes.len());
+            // As an unsigned number, a negative rank is above all ranks of the window.
+            is_alike && window.$try_now(bytes, rank.cast_unsigned(), displacement)
+        }
+
+        #[inline(always)]
+        pub(crate) unsafe fn $call(origin: $elements, target: Target, win: MPI_Win) -> c_int {
+            if let Some(mpi) = enter_briefly()
+                && unsafe { $now(mpi, origin, target, win) }
+            {
+                return MPI_SUCCESS;
+            }
+            let ((at, count, datatype), (rank, displacement, target_count, target_datatype)) = (origin, target);
+            unsafe { $in_full(at, count, datatype, rank, displacement, target_count, target_datatype, win) }
+        }
+
+        /// The general path of the call. This function has the arguments of the call, in the same registers, so that the fast path need
+        /// not save them.
+        #[inline(never)]
+        unsafe fn $in_full(
+            at: $pointer,
+            count: i64,
+            datatype: MPI_Datatype,
+            rank: c_int,
+            displacement: i64,
+            target_count: i64,
+            target_datatype: MPI_Datatype,
+            win: MPI_Win,
+        ) -> c_int {
+            let mpi = enter!($name);
+            let (origin, target) = ((at, count, datatype), (rank, displacement, target_count, target_datatype));
+            if unsafe { $now(&mpi, origin, target, win) } {
+                return MPI_SUCCESS;
+            }
+            on_window_in(&mpi, $name, win, move |mpi, object| {
+                let origin = unsafe { $convert(mpi, origin) }?;
+                with_target(mpi, target, |target| object.window.$transfer(&origin, target)).map(drop)
+            })
+        }
+    )* };
 }
 
-/// Puts contiguous elements to mapped memory. Returns false if that is not possible: the call then takes the general path.
-///
-/// # Safety
-/// The elements at the origin must be readable.
-#[inline(always)]
-unsafe fn put_now(
-    mpi: &Mpi,
-    (origin_addr, origin_count, origin_datatype): (*const c_void, i64, MPI_Datatype),
-    (rank, displacement): (c_int, i64),
-    target: (i64, MPI_Datatype),
-    win: MPI_Win,
-) -> bool {
-    // SAFETY: a put creates and frees no window.
-    let Some(window) = (unsafe { mpi.window_for_a_moment(win) }) else { return false };
-    let Some(bytes) = (unsafe { raw_to_send(mpi, origin_addr, origin_count, origin_datatype) }) else {
-        return false;
-    };
-    let is_alike = are_bytes_of(mpi, bytes.len(), (origin_count, origin_datatype), target);
-    // As an unsigned number, a negative rank is above all ranks of the window.
-    is_alike && window.try_put(bytes, rank.cast_unsigned(), displacement)
-}
-
-#[inline(always)]
-pub(crate) unsafe fn mpi_put_c(
-    origin_addr: *const c_void,
-    origin_count: i64,
-    origin_datatype: MPI_Datatype,
-    target_rank: c_int,
-    target_disp: i64,
-    target_count: i64,
-    target_datatype: MPI_Datatype,
-    win: MPI_Win,
-) -> c_int {
-    let (origin, at) = ((origin_addr, origin_count, origin_datatype), (target_rank, target_disp));
-    if let Some(mpi) = enter_briefly()
-        && unsafe { put_now(mpi, origin, at, (target_count, target_datatype), win) }
-    {
-        return MPI_SUCCESS;
-    }
-    unsafe {
-        put_in_full(
-            origin_addr,
-            origin_count,
-            origin_datatype,
-            target_rank,
-            target_disp,
-            target_count,
-            target_datatype,
-            win,
-        )
-    }
-}
-
-/// The general path of the call. This function has the arguments of the call, in the same registers, so that the fast path need not save
-/// them.
-#[inline(never)]
-unsafe fn put_in_full(
-    origin_addr: *const c_void,
-    origin_count: i64,
-    origin_datatype: MPI_Datatype,
-    target_rank: c_int,
-    target_disp: i64,
-    target_count: i64,
-    target_datatype: MPI_Datatype,
-    win: MPI_Win,
-) -> c_int {
-    let mpi = enter!("MPI_Put");
-    let (origin, at) = ((origin_addr, origin_count, origin_datatype), (target_rank, target_disp));
-    let target = (target_count, target_datatype);
-    if unsafe { put_now(&mpi, origin, at, target, win) } {
-        return MPI_SUCCESS;
-    }
-    on_window_in(&mpi, "MPI_Put", win, move |mpi, object| {
-        let origin = unsafe { to_send(mpi, origin_addr, origin_count, origin_datatype) }?;
-        with_target(mpi, at, target, |target| object.window.put_data(&origin, target)).map(drop)
-    })
-}
-
-/// Like [`put_now`], for a get.
-///
-/// # Safety
-/// The elements at the origin must be writable.
-#[inline(always)]
-unsafe fn get_now(
-    mpi: &Mpi,
-    (origin_addr, origin_count, origin_datatype): (*mut c_void, i64, MPI_Datatype),
-    (rank, displacement): (c_int, i64),
-    target: (i64, MPI_Datatype),
-    win: MPI_Win,
-) -> bool {
-    // SAFETY: a get creates and frees no window.
-    let Some(window) = (unsafe { mpi.window_for_a_moment(win) }) else { return false };
-    let Some(bytes) = (unsafe { raw_to_receive(mpi, origin_addr, origin_count, origin_datatype) }) else {
-        return false;
-    };
-    let is_alike = are_bytes_of(mpi, bytes.len(), (origin_count, origin_datatype), target);
-    // As an unsigned number, a negative rank is above all ranks of the window.
-    is_alike && window.try_get(bytes, rank.cast_unsigned(), displacement)
-}
-
-#[inline(always)]
-pub(crate) unsafe fn mpi_get_c(
-    origin_addr: *mut c_void,
-    origin_count: i64,
-    origin_datatype: MPI_Datatype,
-    target_rank: c_int,
-    target_disp: i64,
-    target_count: i64,
-    target_datatype: MPI_Datatype,
-    win: MPI_Win,
-) -> c_int {
-    let (origin, at) = ((origin_addr, origin_count, origin_datatype), (target_rank, target_disp));
-    if let Some(mpi) = enter_briefly()
-        && unsafe { get_now(mpi, origin, at, (target_count, target_datatype), win) }
-    {
-        return MPI_SUCCESS;
-    }
-    unsafe {
-        get_in_full(
-            origin_addr,
-            origin_count,
-            origin_datatype,
-            target_rank,
-            target_disp,
-            target_count,
-            target_datatype,
-            win,
-        )
-    }
-}
-
-/// The general path of the call. This function has the arguments of the call, in the same registers, so that the fast path need not save
-/// them.
-#[inline(never)]
-unsafe fn get_in_full(
-    origin_addr: *mut c_void,
-    origin_count: i64,
-    origin_datatype: MPI_Datatype,
-    target_rank: c_int,
-    target_disp: i64,
-    target_count: i64,
-    target_datatype: MPI_Datatype,
-    win: MPI_Win,
-) -> c_int {
-    let mpi = enter!("MPI_Get");
-    let (origin, at) = ((origin_addr, origin_count, origin_datatype), (target_rank, target_disp));
-    let target = (target_count, target_datatype);
-    if unsafe { get_now(&mpi, origin, at, target, win) } {
-        return MPI_SUCCESS;
-    }
-    on_window_in(&mpi, "MPI_Get", win, move |mpi, object| {
-        let origin = unsafe { to_receive(mpi, origin_addr, origin_count, origin_datatype) }?;
-        with_target(mpi, at, target, |target| object.window.get_data(&origin, target)).map(drop)
-    })
+transfers! {
+    mpi_put_c "MPI_Put" put_now put_in_full
+        SendElements, *const c_void, raw_to_send to_send try_put put_data;
+    mpi_get_c "MPI_Get" get_now get_in_full
+        RecvElements, *mut c_void, raw_to_receive to_receive try_get get_data;
 }
 
 pub(crate) unsafe fn mpi_accumulate_c(
-    origin_addr: *const c_void,
-    origin_count: i64,
-    origin_datatype: MPI_Datatype,
-    target_rank: c_int,
-    target_disp: i64,
-    target_count: i64,
-    target_datatype: MPI_Datatype,
+    origin: SendElements,
+    target: Target,
     op: MPI_Op,
     win: MPI_Win,
 ) -> c_int {
     let mpi = enter!("MPI_Accumulate");
-    if (origin_count, target_count, origin_datatype) == (1, 1, target_datatype)
-        && let Some(kind) = mpi.predefined_kind(origin_datatype)
-        && unsafe { update_now(&mpi, origin_addr, (target_rank, target_disp), (kind, op), win) }.is_some()
+    let (rank, displacement, count, datatype) = target;
+    if (origin.1, count, origin.2) == (1, 1, datatype)
+        && let Some(kind) = mpi.predefined_kind(datatype)
+        && unsafe { update_now(&mpi, origin.0, (rank, displacement), (kind, op), win) }.is_some()
     {
         return MPI_SUCCESS;
     }
-    let (at, target) = ((target_rank, target_disp), (target_count, target_datatype));
-    let origin = (origin_addr, origin_count, origin_datatype);
-    if unsafe { update_all_now(&mpi, origin, None, at, (target, op), win) } {
+    if unsafe { update_all_now(&mpi, origin, None, target, op, win) } {
         return MPI_SUCCESS;
     }
     on_window_in(&mpi, "MPI_Accumulate", win, move |mpi, object| {
         let op = op_of(mpi, op)?;
-        let origin = unsafe { to_send(mpi, origin_addr, origin_count, origin_datatype) }?;
-        with_target(mpi, at, target, |target| object.window.accumulate_data(&origin, target, &op)).map(drop)
+        let origin = unsafe { to_send(mpi, origin) }?;
+        with_target(mpi, target, |target| object.window.accumulate_data(&origin, target, &op)).map(drop)
     })
 }
 
 pub(crate) unsafe fn mpi_get_accumulate_c(
-    origin_addr: *const c_void,
-    origin_count: i64,
-    origin_datatype: MPI_Datatype,
-    result_addr: *mut c_void,
-    result_count: i64,
-    result_datatype: MPI_Datatype,
-    target_rank: c_int,
-    target_disp: i64,
-    target_count: i64,
-    target_datatype: MPI_Datatype,
+    origin: SendElements,
+    result: RecvElements,
+    target: Target,
     op: MPI_Op,
     win: MPI_Win,
 ) -> c_int {
     let mpi = enter!("MPI_Get_accumulate");
-    unsafe {
-        get_accumulate(
-            (&mpi, "MPI_Get_accumulate"),
-            (origin_addr, origin_count, origin_datatype),
-            (result_addr, result_count, result_datatype),
-            target_rank,
-            (target_disp, target_count, target_datatype),
-            op,
-            win,
-        )
-    }
+    unsafe { get_accumulate((&mpi, "MPI_Get_accumulate"), origin, result, target, op, win) }
 }
 
 #[inline(never)]
 unsafe fn get_accumulate(
     (mpi, function): (&Mpi, &str),
-    (origin_addr, origin_count, origin_datatype): (*const c_void, i64, MPI_Datatype),
-    (result_addr, result_count, result_datatype): (*mut c_void, i64, MPI_Datatype),
-    target_rank: c_int,
-    (target_disp, target_count, target_datatype): (i64, i64, MPI_Datatype),
+    origin: SendElements,
+    result: RecvElements,
+    target: Target,
     op: MPI_Op,
     win: MPI_Win,
 ) -> c_int {
-    let (at, target) = ((target_rank, target_disp), (target_count, target_datatype));
-    let origin = (origin_addr, origin_count, origin_datatype);
-    let result = Some((result_addr, result_count, result_datatype));
-    if unsafe { update_all_now(mpi, origin, result, at, (target, op), win) } {
+    if unsafe { update_all_now(mpi, origin, Some(result), target, op, win) } {
         return MPI_SUCCESS;
     }
     on_window_in(mpi, function, win, |mpi, object| {
         let origin = unsafe { origin_of(mpi, origin, op) }?;
         let op = op_of(mpi, op)?;
-        let result = unsafe { to_receive(mpi, result_addr, result_count, result_datatype) }?;
-        with_target(mpi, at, target, |target| {
+        let result = unsafe { to_receive(mpi, result) }?;
+        with_target(mpi, target, |target| {
             object.window.get_accumulate_data(origin.as_ref(), &result, target, &op)
         })
         .map(drop)
@@ -410,85 +289,59 @@ unsafe fn get_accumulate(
 }
 
 pub(crate) unsafe fn mpi_rput_c(
-    origin_addr: *const c_void,
-    origin_count: i64,
-    origin_datatype: MPI_Datatype,
-    target_rank: c_int,
-    target_disp: i64,
-    target_count: i64,
-    target_datatype: MPI_Datatype,
+    origin: SendElements,
+    target: Target,
     win: MPI_Win,
     request: *mut MPI_Request,
 ) -> c_int {
     on_window("MPI_Rput", win, |mpi, object| {
-        let origin = unsafe { to_send(mpi, origin_addr, origin_count, origin_datatype) }?;
-        let (at, target) = ((target_rank, target_disp), (target_count, target_datatype));
-        let id = with_target(mpi, at, target, |target| object.window.rput_data(&origin, target))?;
+        let origin = unsafe { to_send(mpi, origin) }?;
+        let id = with_target(mpi, target, |target| object.window.rput_data(&origin, target))?;
         unsafe { give(mpi, id, request) }
     })
 }
 
 pub(crate) unsafe fn mpi_rget_c(
-    origin_addr: *mut c_void,
-    origin_count: i64,
-    origin_datatype: MPI_Datatype,
-    target_rank: c_int,
-    target_disp: i64,
-    target_count: i64,
-    target_datatype: MPI_Datatype,
+    origin: RecvElements,
+    target: Target,
     win: MPI_Win,
     request: *mut MPI_Request,
 ) -> c_int {
     on_window("MPI_Rget", win, |mpi, object| {
-        let origin = unsafe { to_receive(mpi, origin_addr, origin_count, origin_datatype) }?;
-        let (at, target) = ((target_rank, target_disp), (target_count, target_datatype));
-        let id = with_target(mpi, at, target, |target| object.window.rget_data(&origin, target))?;
+        let origin = unsafe { to_receive(mpi, origin) }?;
+        let id = with_target(mpi, target, |target| object.window.rget_data(&origin, target))?;
         unsafe { give(mpi, id, request) }
     })
 }
 
 pub(crate) unsafe fn mpi_raccumulate_c(
-    origin_addr: *const c_void,
-    origin_count: i64,
-    origin_datatype: MPI_Datatype,
-    target_rank: c_int,
-    target_disp: i64,
-    target_count: i64,
-    target_datatype: MPI_Datatype,
+    origin: SendElements,
+    target: Target,
     op: MPI_Op,
     win: MPI_Win,
     request: *mut MPI_Request,
 ) -> c_int {
     on_window("MPI_Raccumulate", win, |mpi, object| {
         let op = op_of(mpi, op)?;
-        let origin = unsafe { to_send(mpi, origin_addr, origin_count, origin_datatype) }?;
-        let (at, target) = ((target_rank, target_disp), (target_count, target_datatype));
-        let id = with_target(mpi, at, target, |target| object.window.raccumulate_data(&origin, target, &op))?;
+        let origin = unsafe { to_send(mpi, origin) }?;
+        let id = with_target(mpi, target, |target| object.window.raccumulate_data(&origin, target, &op))?;
         unsafe { give(mpi, id, request) }
     })
 }
 
 pub(crate) unsafe fn mpi_rget_accumulate_c(
-    origin_addr: *const c_void,
-    origin_count: i64,
-    origin_datatype: MPI_Datatype,
-    result_addr: *mut c_void,
-    result_count: i64,
-    result_datatype: MPI_Datatype,
-    target_rank: c_int,
-    target_disp: i64,
-    target_count: i64,
-    target_datatype: MPI_Datatype,
+    origin: SendElements,
+    result: RecvElements,
+    target: Target,
     op: MPI_Op,
     win: MPI_Win,
     request: *mut MPI_Request,
 ) -> c_int {
     on_window("MPI_Rget_accumulate", win, |mpi, object| {
-        let origin = unsafe { origin_of(mpi, (origin_addr, origin_count, origin_datatype), op) }?;
+        let origin = unsafe { origin_of(mpi, origin, op) }?;
         let op = op_of(mpi, op)?;
-        let result = unsafe { to_receive(mpi, result_addr, result_count, result_datatype) }?;
-        let (at, target) = ((target_rank, target_disp), (target_count, target_datatype));
-        let id = with_target(mpi, at, target, |target| {
+        let result = unsafe { to_receive(mpi, result) }?;
+        let id = with_target(mpi, target, |target| {
             object.window.rget_accumulate_data(origin.as_ref(), &result, target, &op)
         })?;
         unsafe { give(mpi, id, request) }
@@ -513,17 +366,9 @@ pub(crate) unsafe fn mpi_fetch_and_op(
         unsafe { store_word(old, result_addr, kind.size()) };
         return MPI_SUCCESS;
     }
-    unsafe {
-        get_accumulate(
-            (&mpi, "MPI_Fetch_and_op"),
-            (origin_addr, 1, datatype),
-            (result_addr, 1, datatype),
-            target_rank,
-            (target_disp, 1, datatype),
-            op,
-            win,
-        )
-    }
+    let (origin, result) = ((origin_addr, 1, datatype), (result_addr, 1, datatype));
+    let target = (target_rank, target_disp, 1, datatype);
+    unsafe { get_accumulate((&mpi, "MPI_Fetch_and_op"), origin, result, target, op, win) }
 }
 
 pub(crate) unsafe fn mpi_compare_and_swap(
@@ -550,9 +395,10 @@ pub(crate) unsafe fn mpi_compare_and_swap(
     }
     on_window_in(&mpi, "MPI_Compare_and_swap", win, move |mpi, object| {
         let kind = datatype_of(mpi, datatype)?;
-        let (new, expected) =
-            unsafe { (to_send(mpi, origin_addr, 1, datatype)?, to_send(mpi, compare_addr, 1, datatype)?) };
-        let result = unsafe { to_receive(mpi, result_addr, 1, datatype) }?;
+        let (new, expected) = unsafe {
+            (to_send(mpi, (origin_addr, 1, datatype))?, to_send(mpi, (compare_addr, 1, datatype))?)
+        };
+        let result = unsafe { to_receive(mpi, (result_addr, 1, datatype)) }?;
         let rank = dest_of(target_rank)?;
         if rank == PROC_NULL {
             return Ok(());

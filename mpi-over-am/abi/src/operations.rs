@@ -174,7 +174,7 @@ pub(crate) unsafe fn mpi_reduce_local_c(
         op.check(&datatype_of(mpi, datatype)?)?;
         let (earlier, later) =
             // SAFETY: the program lends both vectors for the duration of the call.
-            unsafe { (to_send(mpi, inbuf, count, datatype)?, to_receive(mpi, inoutbuf, count, datatype)?) };
+            unsafe { (to_send(mpi, (inbuf, count, datatype))?, to_receive(mpi, (inoutbuf, count, datatype))?) };
         Ok(op.reduce(&earlier, &later)?)
     })
 }

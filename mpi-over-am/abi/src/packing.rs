@@ -15,7 +15,7 @@ use mpi_over_am::ErrorClass;
 use crate::data::{count_of, datatype_of, to_receive, to_send};
 use crate::errors::{on_communicator, on_process};
 use crate::failure::{Failure, Outcome, not_null};
-use crate::types::{MPI_Comm, MPI_Datatype};
+use crate::types::{MPI_Comm, MPI_Datatype, RecvElements, SendElements};
 
 fn refused(what: impl Into<String>) -> Failure {
     Failure::new(ErrorClass::Argument, what)
@@ -83,16 +83,14 @@ impl Rest {
 }
 
 pub(crate) unsafe fn mpi_pack_c(
-    inbuf: *const c_void,
-    incount: i64,
-    datatype: MPI_Datatype,
+    elements: SendElements,
     outbuf: *mut c_void,
     outsize: i64,
     position: *mut i64,
     comm: MPI_Comm,
 ) -> c_int {
     on_communicator("MPI_Pack", comm, |mpi, _| {
-        let data = unsafe { to_send(mpi, inbuf, incount, datatype) }?;
+        let data = unsafe { to_send(mpi, elements) }?;
         let rest = Rest::new(outbuf, outsize, position)?;
         let bytes = unsafe { rest.take_mut(data.packed_len()) }?;
         data.pack(0, bytes);
@@ -105,13 +103,11 @@ pub(crate) unsafe fn mpi_unpack_c(
     inbuf: *const c_void,
     insize: i64,
     position: *mut i64,
-    outbuf: *mut c_void,
-    outcount: i64,
-    datatype: MPI_Datatype,
+    elements: RecvElements,
     comm: MPI_Comm,
 ) -> c_int {
     on_communicator("MPI_Unpack", comm, |mpi, _| {
-        let data = unsafe { to_receive(mpi, outbuf, outcount, datatype) }?;
+        let data = unsafe { to_receive(mpi, elements) }?;
         let rest = Rest::new(inbuf, insize, position)?;
         let bytes = unsafe { rest.take(data.packed_len()) }?;
         data.unpack(0, bytes);
@@ -146,16 +142,14 @@ unsafe fn check_representation(name: *const c_char) -> Outcome<()> {
 
 pub(crate) unsafe fn mpi_pack_external_c(
     datarep: *const c_char,
-    inbuf: *const c_void,
-    incount: i64,
-    datatype: MPI_Datatype,
+    elements: SendElements,
     outbuf: *mut c_void,
     outsize: i64,
     position: *mut i64,
 ) -> c_int {
     on_process("MPI_Pack_external", |mpi| {
         unsafe { check_representation(datarep) }?;
-        let data = unsafe { to_send(mpi, inbuf, incount, datatype) }?;
+        let data = unsafe { to_send(mpi, elements) }?;
         let rest = Rest::new(outbuf, outsize, position)?;
         let len = data.datatype().external32_len(data.count())?;
         let bytes = unsafe { rest.take_mut(len) }?;
@@ -170,13 +164,11 @@ pub(crate) unsafe fn mpi_unpack_external_c(
     inbuf: *const c_void,
     insize: i64,
     position: *mut i64,
-    outbuf: *mut c_void,
-    outcount: i64,
-    datatype: MPI_Datatype,
+    elements: RecvElements,
 ) -> c_int {
     on_process("MPI_Unpack_external", |mpi| {
         unsafe { check_representation(datarep) }?;
-        let data = unsafe { to_receive(mpi, outbuf, outcount, datatype) }?;
+        let data = unsafe { to_receive(mpi, elements) }?;
         let rest = Rest::new(inbuf, insize, position)?;
         let len = data.datatype().external32_len(data.count())?;
         data.unpack_external32(unsafe { rest.take(len) }?)?;

@@ -29,7 +29,7 @@ pub(crate) unsafe fn mpi_psend_init_c(
     on_communicator("MPI_Psend_init", comm, |mpi, object| {
         let parts = (count_of(partitions.into())?, count_of(count)?);
         let elements = count.saturating_mul(partitions.into());
-        let data = unsafe { to_send(mpi, buf, elements, datatype) }?;
+        let data = unsafe { to_send(mpi, (buf, elements, datatype)) }?;
         let id = object.communicator.psend_init_data(&data, parts, dest_of(dest)?, tag)?;
         unsafe { give_kept(object, id, request) }
     })
@@ -49,7 +49,7 @@ pub(crate) unsafe fn mpi_precv_init_c(
     on_communicator("MPI_Precv_init", comm, |mpi, object| {
         let parts = (count_of(partitions.into())?, count_of(count)?);
         let elements = count.saturating_mul(partitions.into());
-        let data = unsafe { to_receive(mpi, buf, elements, datatype) }?;
+        let data = unsafe { to_receive(mpi, (buf, elements, datatype)) }?;
         let id = object.communicator.precv_init_data(&data, parts, dest_of(source)?, tag)?;
         unsafe { give_kept(object, id, request) }
     })

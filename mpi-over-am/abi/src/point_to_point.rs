@@ -23,7 +23,9 @@ use crate::objects::{CommunicatorObject, MessageObject};
 use crate::requests::{Owner, handle_of, keep_request, on_requests};
 use crate::state::{Mpi, enter, enter_briefly};
 use crate::statuses::store;
-use crate::types::{MPI_Comm, MPI_Datatype, MPI_Message, MPI_Request, MPI_Status};
+use crate::types::{
+    MPI_Comm, MPI_Datatype, MPI_Message, MPI_Request, MPI_Status, RecvElements, SendElements,
+};
 
 /// Stores the handle of a message's request.
 ///
@@ -50,12 +52,7 @@ pub(crate) unsafe fn give_kept(
 
 /// The bytes of a blocking send, as a slice; `None` if they are not known to be contiguous, the count is invalid, or the address is null.
 #[inline(always)]
-unsafe fn bytes_to_send<'a>(
-    mpi: &Mpi,
-    at: *const c_void,
-    count: i64,
-    datatype: MPI_Datatype,
-) -> Option<&'a [u8]> {
+unsafe fn bytes_to_send<'a>(mpi: &Mpi, (at, count, datatype): SendElements) -> Option<&'a [u8]> {
     if at.is_null() {
         return None;
     }
@@ -64,9 +61,6 @@ unsafe fn bytes_to_send<'a>(
     // (`dense_len`).
     Some(unsafe { std::slice::from_raw_parts(at.cast(), len) })
 }
-
-/// The data of a send or receive: address, count, datatype.
-type Elements<P> = (P, i64, MPI_Datatype);
 
 /// What remains to be done after [`send_packet`].
 enum Remaining {
@@ -81,17 +75,13 @@ enum Remaining {
 /// Sends a message in standard mode if it can be sent at once as one packet. Calls no function before a short message is sent, so
 /// [`mpi_send_c`] and [`mpi_isend_c`] keep their arguments in registers, and pass them on to the slow paths by a jump.
 #[inline(always)]
-unsafe fn send_packet(
-    (at, count, datatype): Elements<*const c_void>,
-    (dest, tag): (c_int, c_int),
-    comm: MPI_Comm,
-) -> Remaining {
+unsafe fn send_packet(elements: SendElements, (dest, tag): (c_int, c_int), comm: MPI_Comm) -> Remaining {
     let Some(mpi) = enter_briefly() else { return Remaining::Everything };
     // SAFETY: a send creates and frees no communicator.
     let Some(communicator) = (unsafe { mpi.communicator_for_a_moment(comm) }) else {
         return Remaining::Everything;
     };
-    let Some(bytes) = (unsafe { bytes_to_send(mpi, at, count, datatype) }) else {
+    let Some(bytes) = (unsafe { bytes_to_send(mpi, elements) }) else {
         return Remaining::Everything;
     };
     // As an unsigned number, a negative rank is above all ranks of the communicator.
@@ -124,14 +114,14 @@ unsafe fn send_packet_again(
 /// Sends a message in standard mode if the message can be sent at once, in a call that has entered MPI; returns whether it was sent.
 unsafe fn send_at_once(
     mpi: &Mpi,
-    (at, count, datatype): Elements<*const c_void>,
+    elements: SendElements,
     (dest, tag): (c_int, c_int),
     comm: MPI_Comm,
 ) -> bool {
     // SAFETY: a send creates and frees no communicator.
     let Some(communicator) = (unsafe { mpi.communicator_for_a_moment(comm) }) else { return false };
     // SAFETY: the program lends the buffer for the duration of the call.
-    let Some(bytes) = (unsafe { bytes_to_send(mpi, at, count, datatype) }) else { return false };
+    let Some(bytes) = (unsafe { bytes_to_send(mpi, elements) }) else { return false };
     let dest = dest.cast_unsigned();
     communicator.try_send(bytes, dest, tag)
 }
@@ -142,16 +132,16 @@ unsafe fn send(
     mpi: &Mpi,
     function: &str,
     mode: Mode,
-    (at, count, datatype): Elements<*const c_void>,
+    elements: SendElements,
     (dest, tag): (c_int, c_int),
     comm: MPI_Comm,
 ) -> c_int {
     on_communicator_in(mpi, function, comm, |mpi, object| {
         let dest = dest_of(dest)?;
-        if let Some(bytes) = unsafe { bytes_to_send(mpi, at, count, datatype) } {
+        if let Some(bytes) = unsafe { bytes_to_send(mpi, elements) } {
             return Ok(object.communicator.send_bytes_slowly(mode, bytes, dest, tag)?);
         }
-        let data = unsafe { to_send(mpi, at, count, datatype) }?;
+        let data = unsafe { to_send(mpi, elements) }?;
         Ok(object.communicator.send_data(mode, &data, dest, tag)?)
     })
 }
@@ -162,16 +152,16 @@ unsafe fn start_send(
     mpi: &Mpi,
     function: &str,
     mode: Mode,
-    (at, count, datatype): Elements<*const c_void>,
+    elements: SendElements,
     (dest, tag): (c_int, c_int),
     (comm, request): (MPI_Comm, *mut MPI_Request),
 ) -> c_int {
     on_communicator_in(mpi, function, comm, |mpi, object| {
         let dest = dest_of(dest)?;
-        let id = match unsafe { raw_to_send(mpi, at, count, datatype) } {
+        let id = match unsafe { raw_to_send(mpi, elements) } {
             Some(bytes) => object.communicator.isend_bytes_slowly(mode, bytes, dest, tag)?,
             None => {
-                let data = unsafe { to_send(mpi, at, count, datatype) }?;
+                let data = unsafe { to_send(mpi, elements) }?;
                 object.communicator.isend_data(mode, &data, dest, tag)?
             }
         };
@@ -184,7 +174,7 @@ unsafe fn start_send(
 unsafe fn send_in_mode(
     function: &str,
     mode: Mode,
-    data: Elements<*const c_void>,
+    data: SendElements,
     to: (c_int, c_int),
     comm: MPI_Comm,
 ) -> c_int {
@@ -200,7 +190,7 @@ unsafe fn send_in_mode(
 unsafe fn start_send_in_mode(
     function: &str,
     mode: Mode,
-    data: Elements<*const c_void>,
+    data: SendElements,
     to: (c_int, c_int),
     (comm, request): (MPI_Comm, *mut MPI_Request),
 ) -> c_int {
@@ -215,16 +205,10 @@ unsafe fn start_send_in_mode(
 }
 
 #[inline(always)]
-pub(crate) unsafe fn mpi_send_c(
-    buf: *const c_void,
-    count: i64,
-    datatype: MPI_Datatype,
-    dest: c_int,
-    tag: c_int,
-    comm: MPI_Comm,
-) -> c_int {
+pub(crate) unsafe fn mpi_send_c(elements: SendElements, dest: c_int, tag: c_int, comm: MPI_Comm) -> c_int {
+    let (buf, count, datatype) = elements;
     unsafe {
-        match send_packet((buf, count, datatype), (dest, tag), comm) {
+        match send_packet(elements, (dest, tag), comm) {
             Remaining::Nothing => MPI_SUCCESS,
             Remaining::Bytes(mpi, len) => send_bytes(buf, len, mpi, dest, tag, comm),
             Remaining::Everything => send_anything(buf, count, datatype, dest, tag, comm),
@@ -267,16 +251,15 @@ unsafe extern "C" fn send_anything(
 
 #[inline(always)]
 pub(crate) unsafe fn mpi_isend_c(
-    buf: *const c_void,
-    count: i64,
-    datatype: MPI_Datatype,
+    elements: SendElements,
     dest: c_int,
     tag: c_int,
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
+    let (buf, count, datatype) = elements;
     unsafe {
-        match send_packet((buf, count, datatype), (dest, tag), comm) {
+        match send_packet(elements, (dest, tag), comm) {
             Remaining::Nothing => {
                 *request = handle_of(RequestId::ENDED_SEND);
                 MPI_SUCCESS
@@ -328,29 +311,26 @@ unsafe extern "C" fn start_anything(
 /// The sends of the other modes.
 macro_rules! sends {
     ($($send:ident $isend:ident $mode:ident $name:literal $started:literal)*) => { $(
+        #[inline(always)]
         pub(crate) unsafe fn $send(
-            buf: *const c_void,
-            count: i64,
-            datatype: MPI_Datatype,
+            elements: SendElements,
             dest: c_int,
             tag: c_int,
             comm: MPI_Comm,
         ) -> c_int {
-            let (function, data) = (concat!("MPI_", $name), (buf, count, datatype));
-            unsafe { send_in_mode(function, Mode::$mode, data, (dest, tag), comm) }
+            unsafe { send_in_mode(concat!("MPI_", $name), Mode::$mode, elements, (dest, tag), comm) }
         }
 
+        #[inline(always)]
         pub(crate) unsafe fn $isend(
-            buf: *const c_void,
-            count: i64,
-            datatype: MPI_Datatype,
+            elements: SendElements,
             dest: c_int,
             tag: c_int,
             comm: MPI_Comm,
             request: *mut MPI_Request,
         ) -> c_int {
-            let (function, data) = (concat!("MPI_", $started), (buf, count, datatype));
-            unsafe { start_send_in_mode(function, Mode::$mode, data, (dest, tag), (comm, request)) }
+            let function = concat!("MPI_", $started);
+            unsafe { start_send_in_mode(function, Mode::$mode, elements, (dest, tag), (comm, request)) }
         }
     )* };
 }
@@ -365,16 +345,14 @@ sends! {
 macro_rules! persistent_sends {
     ($($init:ident $mode:ident $name:literal)*) => { $(
         pub(crate) unsafe fn $init(
-            buf: *const c_void,
-            count: i64,
-            datatype: MPI_Datatype,
+            elements: SendElements,
             dest: c_int,
             tag: c_int,
             comm: MPI_Comm,
             request: *mut MPI_Request,
         ) -> c_int {
             on_communicator(concat!("MPI_", $name, "_init"), comm, |mpi, object| {
-                let data = unsafe { message_to_send(mpi, buf, count, datatype) }?;
+                let data = unsafe { message_to_send(mpi, elements) }?;
                 let id = object.communicator.send_init_data(Mode::$mode, &data, dest_of(dest)?, tag)?;
                 unsafe { give_kept(object, id, request) }
             })
@@ -391,9 +369,7 @@ persistent_sends! {
 
 #[inline(always)]
 pub(crate) unsafe fn mpi_recv_c(
-    buf: *mut c_void,
-    count: i64,
-    datatype: MPI_Datatype,
+    elements: RecvElements,
     source: c_int,
     tag: c_int,
     comm: MPI_Comm,
@@ -401,7 +377,7 @@ pub(crate) unsafe fn mpi_recv_c(
 ) -> c_int {
     unsafe {
         let received = match enter_briefly() {
-            Some(mpi) => receive_now(mpi, (buf, count, datatype), (source, tag), comm),
+            Some(mpi) => receive_now(mpi, elements, (source, tag), comm),
             None => None,
         };
         match received {
@@ -409,7 +385,7 @@ pub(crate) unsafe fn mpi_recv_c(
                 store(status, &received);
                 MPI_SUCCESS
             }
-            failed => receive(failed, (buf, count, datatype), (source, tag), (comm, status)),
+            failed => receive(failed, elements, (source, tag), (comm, status)),
         }
     }
 }
@@ -428,13 +404,13 @@ fn from_of(source: c_int, tag: c_int) -> Option<(Source, Tag)> {
 #[inline(always)]
 unsafe fn receive_now(
     mpi: &Mpi,
-    (at, count, datatype): Elements<*mut c_void>,
+    elements: RecvElements,
     (source, tag): (c_int, c_int),
     comm: MPI_Comm,
 ) -> Option<Result<Status, Box<Error>>> {
     // SAFETY: a receive creates and frees no communicator.
     let communicator = unsafe { mpi.communicator_for_a_moment(comm) }?;
-    let buffer = unsafe { raw_to_receive(mpi, at, count, datatype) }?;
+    let buffer = unsafe { raw_to_receive(mpi, elements) }?;
     let (source, tag) = from_of(source, tag)?;
     communicator.try_recv_bytes(buffer, source, tag)
 }
@@ -443,7 +419,7 @@ unsafe fn receive_now(
 #[inline(never)]
 unsafe fn receive(
     failed: Option<Result<Status, Box<Error>>>,
-    (at, count, datatype): Elements<*mut c_void>,
+    elements: RecvElements,
     (source, tag): (c_int, c_int),
     (comm, status): (MPI_Comm, *mut MPI_Status),
 ) -> c_int {
@@ -456,7 +432,7 @@ unsafe fn receive(
             Some(received) => received.map_err(|error| *error)?,
             None => {
                 let (source, tag) = (source_of(source)?, tag_of(tag));
-                let data = unsafe { message_to_receive(mpi, at, count, datatype) }?;
+                let data = unsafe { message_to_receive(mpi, elements) }?;
                 object.communicator.recv_data(&data, source, tag)?
             }
         };
@@ -467,14 +443,14 @@ unsafe fn receive(
 
 #[inline(always)]
 pub(crate) unsafe fn mpi_irecv_c(
-    buf: *mut c_void,
-    count: i64,
-    datatype: MPI_Datatype,
+    elements: RecvElements,
     source: c_int,
     tag: c_int,
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
+    // Only the slow path needs the three in memory.
+    let (buf, count, datatype) = elements;
     unsafe {
         let started = match enter_briefly() {
             Some(mpi) => start_receive_now(mpi, (buf, count, datatype), (source, tag), comm),
@@ -494,13 +470,13 @@ pub(crate) unsafe fn mpi_irecv_c(
 #[inline(always)]
 unsafe fn start_receive_now(
     mpi: &Mpi,
-    (at, count, datatype): Elements<*mut c_void>,
+    elements: RecvElements,
     (source, tag): (c_int, c_int),
     comm: MPI_Comm,
 ) -> Option<RequestId> {
     // SAFETY: a receive creates and frees no communicator.
     let communicator = unsafe { mpi.communicator_for_a_moment(comm) }?;
-    let buffer = unsafe { raw_to_receive(mpi, at, count, datatype) }?;
+    let buffer = unsafe { raw_to_receive(mpi, elements) }?;
     let (source, tag) = from_of(source, tag)?;
     communicator.try_irecv_bytes(buffer, source, tag)
 }
@@ -508,7 +484,7 @@ unsafe fn start_receive_now(
 /// Starts any receive.
 #[inline(never)]
 unsafe fn start_receive(
-    (at, count, datatype): Elements<*mut c_void>,
+    elements: RecvElements,
     (source, tag): (c_int, c_int),
     (comm, request): (MPI_Comm, *mut MPI_Request),
 ) -> c_int {
@@ -516,54 +492,43 @@ unsafe fn start_receive(
         Ok(mpi) => mpi,
         Err(code) => return code,
     };
-    if let Some(id) = unsafe { start_receive_now(&mpi, (at, count, datatype), (source, tag), comm) } {
+    if let Some(id) = unsafe { start_receive_now(&mpi, elements, (source, tag), comm) } {
         unsafe { *request = handle_of(id) };
         return MPI_SUCCESS;
     }
     on_communicator_in(&mpi, "MPI_Irecv", comm, |mpi, object| {
         let (source, tag) = (source_of(source)?, tag_of(tag));
-        let data = unsafe { message_to_receive(mpi, at, count, datatype) }?;
+        let data = unsafe { message_to_receive(mpi, elements) }?;
         unsafe { give(object.communicator.irecv_data(&data, source, tag)?, request) }
     })
 }
 
 pub(crate) unsafe fn mpi_recv_init_c(
-    buf: *mut c_void,
-    count: i64,
-    datatype: MPI_Datatype,
+    elements: RecvElements,
     source: c_int,
     tag: c_int,
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
     on_communicator("MPI_Recv_init", comm, |mpi, object| {
-        let data = unsafe { message_to_receive(mpi, buf, count, datatype) }?;
+        let data = unsafe { message_to_receive(mpi, elements) }?;
         let id = object.communicator.recv_init_data(&data, source_of(source)?, tag_of(tag))?;
         unsafe { give_kept(object, id, request) }
     })
 }
 
 pub(crate) unsafe fn mpi_sendrecv_c(
-    sendbuf: *const c_void,
-    sendcount: i64,
-    sendtype: MPI_Datatype,
+    sent: SendElements,
     dest: c_int,
     sendtag: c_int,
-    recvbuf: *mut c_void,
-    recvcount: i64,
-    recvtype: MPI_Datatype,
+    received: RecvElements,
     source: c_int,
     recvtag: c_int,
     comm: MPI_Comm,
     status: *mut MPI_Status,
 ) -> c_int {
     on_communicator("MPI_Sendrecv", comm, |mpi, object| {
-        let (out, data) = unsafe {
-            (
-                message_to_send(mpi, sendbuf, sendcount, sendtype)?,
-                message_to_receive(mpi, recvbuf, recvcount, recvtype)?,
-            )
-        };
+        let (out, data) = unsafe { (message_to_send(mpi, sent)?, message_to_receive(mpi, received)?) };
         let (dest, source, recvtag) = (dest_of(dest)?, source_of(source)?, tag_of(recvtag));
         let received = object.communicator.sendrecv_data((&out, dest, sendtag), (&data, source, recvtag))?;
         unsafe { store(status, &received) };
@@ -572,9 +537,7 @@ pub(crate) unsafe fn mpi_sendrecv_c(
 }
 
 pub(crate) unsafe fn mpi_sendrecv_replace_c(
-    buf: *mut c_void,
-    count: i64,
-    datatype: MPI_Datatype,
+    elements: RecvElements,
     dest: c_int,
     sendtag: c_int,
     source: c_int,
@@ -583,7 +546,7 @@ pub(crate) unsafe fn mpi_sendrecv_replace_c(
     status: *mut MPI_Status,
 ) -> c_int {
     on_communicator("MPI_Sendrecv_replace", comm, |mpi, object| {
-        let data = unsafe { to_receive(mpi, buf, count, datatype) }?;
+        let data = unsafe { to_receive(mpi, elements) }?;
         let from = (source_of(source)?, tag_of(recvtag));
         let to = (dest_of(dest)?, sendtag);
         let received = object.communicator.sendrecv_replace_data(&data, to, from)?;
@@ -593,26 +556,17 @@ pub(crate) unsafe fn mpi_sendrecv_replace_c(
 }
 
 pub(crate) unsafe fn mpi_isendrecv_c(
-    sendbuf: *const c_void,
-    sendcount: i64,
-    sendtype: MPI_Datatype,
+    sent: SendElements,
     dest: c_int,
     sendtag: c_int,
-    recvbuf: *mut c_void,
-    recvcount: i64,
-    recvtype: MPI_Datatype,
+    received: RecvElements,
     source: c_int,
     recvtag: c_int,
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
     on_communicator("MPI_Isendrecv", comm, |mpi, object| {
-        let (out, data) = unsafe {
-            (
-                message_to_send(mpi, sendbuf, sendcount, sendtype)?,
-                message_to_receive(mpi, recvbuf, recvcount, recvtype)?,
-            )
-        };
+        let (out, data) = unsafe { (message_to_send(mpi, sent)?, message_to_receive(mpi, received)?) };
         let from = (&data, source_of(source)?, tag_of(recvtag));
         let id = object.communicator.isendrecv_data((&out, dest_of(dest)?, sendtag), from)?;
         unsafe { give(id, request) }
@@ -620,9 +574,7 @@ pub(crate) unsafe fn mpi_isendrecv_c(
 }
 
 pub(crate) unsafe fn mpi_isendrecv_replace_c(
-    buf: *mut c_void,
-    count: i64,
-    datatype: MPI_Datatype,
+    elements: RecvElements,
     dest: c_int,
     sendtag: c_int,
     source: c_int,
@@ -631,7 +583,7 @@ pub(crate) unsafe fn mpi_isendrecv_replace_c(
     request: *mut MPI_Request,
 ) -> c_int {
     on_communicator("MPI_Isendrecv_replace", comm, |mpi, object| {
-        let data = unsafe { to_receive(mpi, buf, count, datatype) }?;
+        let data = unsafe { to_receive(mpi, elements) }?;
         let from = (source_of(source)?, tag_of(recvtag));
         let id = object.communicator.isendrecv_replace_data(&data, (dest_of(dest)?, sendtag), from)?;
         unsafe { give(id, request) }
@@ -738,14 +690,12 @@ unsafe fn take_message(mpi: &Mpi, message: *mut MPI_Message) -> Outcome<Option<M
 }
 
 pub(crate) unsafe fn mpi_mrecv_c(
-    buf: *mut c_void,
-    count: i64,
-    datatype: MPI_Datatype,
+    elements: RecvElements,
     message: *mut MPI_Message,
     status: *mut MPI_Status,
 ) -> c_int {
     on_requests("MPI_Mrecv", |mpi, of| {
-        let id = unsafe { start_mrecv(mpi, buf, count, datatype, message, of) }?;
+        let id = unsafe { start_mrecv(mpi, elements, message, of) }?;
         let communicator = &mpi.world.communicator;
         // When the call returns, no operation uses the buffer any more, also after an error.
         let received = communicator.wait(id).inspect_err(|_| communicator.abandon(id))?;
@@ -758,13 +708,11 @@ pub(crate) unsafe fn mpi_mrecv_c(
 /// `MPI_PROC_NULL`.
 unsafe fn start_mrecv(
     mpi: &Mpi,
-    buf: *mut c_void,
-    count: i64,
-    datatype: MPI_Datatype,
+    elements: RecvElements,
     message: *mut MPI_Message,
     of: &mut Owner,
 ) -> Outcome<mpi_over_am::RequestId> {
-    let data = unsafe { to_receive(mpi, buf, count, datatype) }?;
+    let data = unsafe { to_receive(mpi, elements) }?;
     match unsafe { take_message(mpi, message) }? {
         Some(found) => {
             *of = Owner::Communicator(found.of);
@@ -777,14 +725,12 @@ unsafe fn start_mrecv(
 }
 
 pub(crate) unsafe fn mpi_imrecv_c(
-    buf: *mut c_void,
-    count: i64,
-    datatype: MPI_Datatype,
+    elements: RecvElements,
     message: *mut MPI_Message,
     request: *mut MPI_Request,
 ) -> c_int {
     on_requests("MPI_Imrecv", |mpi, of| {
-        let id = unsafe { start_mrecv(mpi, buf, count, datatype, message, of) }?;
+        let id = unsafe { start_mrecv(mpi, elements, message, of) }?;
         unsafe { give(id, request) }
     })
 }

@@ -112,14 +112,6 @@ pub(crate) unsafe fn mpi_get_elements_c(
     })
 }
 
-pub(crate) unsafe fn mpi_get_elements_x(
-    status: *const MPI_Status,
-    datatype: MPI_Datatype,
-    count: *mut i64,
-) -> c_int {
-    unsafe { mpi_get_elements_c(status, datatype, count) }
-}
-
 fn in_c(elements: Option<u64>) -> i64 {
     elements.and_then(|elements| i64::try_from(elements).ok()).unwrap_or(i64::from(MPI_UNDEFINED))
 }
@@ -137,14 +129,6 @@ pub(crate) unsafe fn mpi_status_set_elements_c(
         unsafe { set_len(not_null(status)?, bytes.ok_or_else(what)?) };
         Ok(())
     })
-}
-
-pub(crate) unsafe fn mpi_status_set_elements_x(
-    status: *mut MPI_Status,
-    datatype: MPI_Datatype,
-    count: i64,
-) -> c_int {
-    unsafe { mpi_status_set_elements_c(status, datatype, count) }
 }
 
 pub(crate) unsafe fn mpi_status_set_cancelled(status: *mut MPI_Status, flag: c_int) -> c_int {

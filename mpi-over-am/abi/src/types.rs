@@ -1,6 +1,6 @@
 //! The types of include/mpi.h, and the integer arrays that programs pass.
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 
 use crate::constants::MPI_UNDEFINED;
 
@@ -20,6 +20,15 @@ handle_types! {
 
 /// A function of the program, or a small number that stands for one.
 pub(crate) type Callback = usize;
+
+/// Elements that the program sends: address, count and type.
+pub(crate) type SendElements = (*const c_void, i64, MPI_Datatype);
+
+/// Elements that the program receives into: address, count and type.
+pub(crate) type RecvElements = (*mut c_void, i64, MPI_Datatype);
+
+/// Elements at the target of a one-sided call: rank, displacement, count and type.
+pub(crate) type Target = (c_int, i64, i64, MPI_Datatype);
 
 /// `MPI_Status`.
 #[repr(C)]
