@@ -347,7 +347,7 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
     /// ended nevertheless.
     pub fn finalize(self) -> Result<()> {
         self.progress.stop();
-        let deleted = self.alone.delete_attributes();
+        let deleted = self.alone.properties().delete_attributes();
         let (mut state, earlier) = self.state_to_end()?;
         state.finalized = true;
         state.handlers().attention = true;
@@ -365,7 +365,7 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
     /// # Errors
     /// Those of [`finalize`](Self::finalize).
     pub fn leave_world(&self) -> Result<()> {
-        let deleted = self.alone.delete_attributes();
+        let deleted = self.alone.properties().delete_attributes();
         let (mut state, earlier) = self.state_to_end()?;
         let flushed = flush(&mut state, BufferOwner::Process);
         meet(&mut state)?;

@@ -15,10 +15,10 @@ pub const NAME_BYTES_MAX: usize = 127;
 pub struct Properties<L: LockPolicy> {
     kind: ObjectKind,
     /// The object's number in the layer above; 0 until set.
-    pub(crate) handle: L::Field<u64>,
+    handle: L::Field<u64>,
     name: L::Field<String>,
-    pub(crate) info: L::Field<Info>,
-    pub(crate) error_handler: L::Field<ErrorHandler>,
+    info: L::Field<Info>,
+    error_handler: L::Field<ErrorHandler>,
     attributes: L::Field<Attributes>,
 }
 
@@ -36,7 +36,13 @@ impl<L: LockPolicy> Properties<L> {
         }
     }
 
-    /// Sets the object's number in the layer above, for callbacks.
+    /// The object's number in the layer above, which callbacks get; 0 until set.
+    #[must_use]
+    pub fn handle(&self) -> u64 {
+        self.handle.get()
+    }
+
+    /// Sets the object's number in the layer above.
     pub fn set_handle(&self, handle: u64) {
         self.handle.set(handle);
     }
@@ -48,20 +54,42 @@ impl<L: LockPolicy> Properties<L> {
         self
     }
 
-    /// The name; empty until set.
+    /// The name; empty until set (`MPI_Comm_get_name`).
     #[must_use]
     pub fn name(&self) -> String {
         self.name.get()
     }
 
-    /// Sets the name. Only the characters that fit into [`NAME_BYTES_MAX`] bytes are kept.
+    /// Sets the name, for people to read (`MPI_Comm_set_name`). Only the characters that fit into [`NAME_BYTES_MAX`] bytes are kept.
     pub fn set_name(&self, name: &str) {
         let ends = name.char_indices().map(|(at, character)| at + character.len_utf8());
         let len = ends.take_while(|&end| end <= NAME_BYTES_MAX).last().unwrap_or(0);
         self.name.set(name[..len].to_owned());
     }
 
-    /// The value of an attribute.
+    /// The hints in use (`MPI_Comm_get_info` and its counterparts).
+    #[must_use]
+    pub fn info(&self) -> Info {
+        self.info.get()
+    }
+
+    /// Stores hints, which have no effect so far (`MPI_Comm_set_info`). Other hints keep their values.
+    pub fn set_info(&self, info: &Info) {
+        self.info.with(|hints| hints.update(info));
+    }
+
+    /// The error handler (`MPI_Comm_get_errhandler`).
+    #[must_use]
+    pub fn error_handler(&self) -> ErrorHandler {
+        self.error_handler.get()
+    }
+
+    /// Sets the error handler (`MPI_Comm_set_errhandler`).
+    pub fn set_error_handler(&self, handler: ErrorHandler) {
+        self.error_handler.set(handler);
+    }
+
+    /// The value of an attribute (`MPI_Comm_get_attr`).
     ///
     /// # Errors
     /// A keyval for another kind of object.
@@ -69,7 +97,7 @@ impl<L: LockPolicy> Properties<L> {
         self.attributes.with(|attributes| attributes.get(self.kind, keyval))
     }
 
-    /// Sets an attribute. If it has a value already, the delete callback runs for the old value.
+    /// Gives an attribute a value (`MPI_Comm_set_attr`). If it has a value already, the delete callback runs for the old value.
     ///
     /// # Errors
     /// A keyval for another kind of object; the error of the callback, after which the old value stays.
@@ -79,7 +107,7 @@ impl<L: LockPolicy> Properties<L> {
         self.attributes.with(|attributes| attributes.set(self.kind, keyval, value))
     }
 
-    /// Deletes an attribute, after its delete callback has run.
+    /// Deletes an attribute, after its delete callback has run (`MPI_Comm_delete_attr`).
     ///
     /// # Errors
     /// There is no such attribute; the error of the callback, after which the attribute stays.

@@ -12,7 +12,7 @@ use crate::error_handler::ErrorHandler;
 use crate::group::{Group, SELF_SET, WORLD_SET};
 use crate::info::Info;
 use crate::job::JobFabric;
-use crate::policy::{Field, LockPolicy, OneThread};
+use crate::policy::{LockPolicy, OneThread};
 use crate::properties::Properties;
 
 /// A session (`MPI_Session`). Dropping this value ends the session.
@@ -60,21 +60,10 @@ impl<F: Fabric, L: LockPolicy> Session<F, L> {
         }
     }
 
-    /// The session's hints (`MPI_Session_get_info`).
+    /// The session's hints and error handler.
     #[must_use]
-    pub fn info(&self) -> Info {
-        self.properties.info.get()
-    }
-
-    /// The error handler (`MPI_Session_get_errhandler`).
-    #[must_use]
-    pub fn error_handler(&self) -> ErrorHandler {
-        self.properties.error_handler.get()
-    }
-
-    /// Sets the error handler (`MPI_Session_set_errhandler`).
-    pub fn set_error_handler(&self, handler: ErrorHandler) {
-        self.properties.error_handler.set(handler);
+    pub fn properties(&self) -> &Properties<L> {
+        &self.properties
     }
 
     /// A communicator of the tasks of `group` (`MPI_Comm_create_from_group`). All these tasks must call this with the same `tag`. `None` if

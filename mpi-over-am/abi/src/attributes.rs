@@ -1,4 +1,4 @@
-//! Attributes of communicators, and the common part of all kinds of attributes (MPI 5.0 section 7.7).
+//! Keys of attributes, and the attributes that the library itself gives to communicators (MPI 5.0 section 7.7).
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -12,7 +12,7 @@ use crate::constants::{
     MPI_LASTUSEDCODE, MPI_PROC_NULL, MPI_SUCCESS, MPI_TAG_UB, MPI_UNIVERSE_SIZE, MPI_WTIME_IS_GLOBAL,
 };
 use crate::engine::Communicator;
-use crate::errors::{on_communicator, on_process};
+use crate::errors::on_communicator;
 use crate::failure::{Failure, Outcome, call_program, not_null};
 use crate::objects::KnownKeyval;
 use crate::state::Mpi;
@@ -145,34 +145,6 @@ pub(crate) unsafe fn give_attribute(found: Option<usize>, at: *mut c_void, flag:
     Ok(())
 }
 
-pub(crate) unsafe fn mpi_comm_create_keyval(
-    copy: Callback,
-    delete: Callback,
-    keyval: *mut c_int,
-    extra_state: *mut c_void,
-) -> c_int {
-    on_process("MPI_Comm_create_keyval", |mpi| {
-        create_keyval(mpi, ObjectKind::Communicator, (copy, delete), keyval, extra_state)
-    })
-}
-
-pub(crate) unsafe fn mpi_comm_free_keyval(keyval: *mut c_int) -> c_int {
-    on_process("MPI_Comm_free_keyval", |mpi| free_keyval(mpi, ObjectKind::Communicator, keyval))
-}
-
-pub(crate) unsafe fn mpi_comm_set_attr(comm: MPI_Comm, keyval: c_int, value: *mut c_void) -> c_int {
-    on_communicator("MPI_Comm_set_attr", comm, |mpi, object| {
-        let keyval = keyval_of(mpi, keyval)?;
-        Ok(object.communicator.set_attribute(&keyval, value.expose_provenance() as u64)?)
-    })
-}
-
-pub(crate) unsafe fn mpi_comm_delete_attr(comm: MPI_Comm, keyval: c_int) -> c_int {
-    on_communicator("MPI_Comm_delete_attr", comm, |mpi, object| {
-        Ok(object.communicator.delete_attribute(&keyval_of(mpi, keyval)?)?)
-    })
-}
-
 pub(crate) unsafe fn mpi_comm_get_attr(
     comm: MPI_Comm,
     keyval: c_int,
@@ -183,7 +155,9 @@ pub(crate) unsafe fn mpi_comm_get_attr(
         let communicator = &object.communicator;
         let found = match predefined(communicator, keyval) {
             Some(found) => found,
-            None => communicator.attribute(&keyval_of(mpi, keyval)?)?.map(|value| value as usize),
+            None => {
+                communicator.properties().attribute(&keyval_of(mpi, keyval)?)?.map(|value| value as usize)
+            }
         };
         // SAFETY: the program gave the addresses for these results.
         unsafe { give_attribute(found, value, flag) }

@@ -8,13 +8,13 @@
     reason = "the functions store results and read arrays at the program's pointers; blocks that do more have a note"
 )]
 
-use std::ffi::{c_char, c_int};
+use std::ffi::c_int;
 
 use mpi_over_am::{ErrorClass, SplitType};
 
 use crate::constants::{
     MPI_COMM_NULL, MPI_COMM_TYPE_HW_GUIDED, MPI_COMM_TYPE_HW_UNGUIDED, MPI_COMM_TYPE_RESOURCE_GUIDED,
-    MPI_COMM_TYPE_SHARED, MPI_INFO_NULL, MPI_MAX_OBJECT_NAME, MPI_SUCCESS, MPI_UNDEFINED,
+    MPI_COMM_TYPE_SHARED, MPI_INFO_NULL, MPI_UNDEFINED,
 };
 use crate::data::dest_of;
 use crate::engine::Communicator;
@@ -26,11 +26,7 @@ use crate::objects::PendingObject;
 use crate::raise::KeptErrhandler;
 use crate::requests::keep_request;
 use crate::state::Mpi;
-use crate::text::{give_string, string_at};
 use crate::types::{MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info, MPI_Request};
-
-/// Bytes of an object's name, with its terminating NUL (`MPI_MAX_OBJECT_NAME`).
-pub(crate) const NAME_BYTES_MAX: usize = MPI_MAX_OBJECT_NAME;
 
 /// A handle for a new communicator; `MPI_COMM_NULL` if this task is not in it.
 ///
@@ -269,33 +265,14 @@ pub(crate) unsafe fn mpi_comm_get_parent(parent: *mut MPI_Comm) -> c_int {
 
 pub(crate) unsafe fn mpi_comm_set_info(comm: MPI_Comm, info: MPI_Info) -> c_int {
     on_communicator("MPI_Comm_set_info", comm, |_, object| {
-        object.communicator.set_info(&info_of(info)?);
+        object.communicator.properties().set_info(&info_of(info)?);
         Ok(())
     })
 }
 
 pub(crate) unsafe fn mpi_comm_get_info(comm: MPI_Comm, info: *mut MPI_Info) -> c_int {
     on_communicator("MPI_Comm_get_info", comm, |_, object| {
-        unsafe { *not_null(info)? = keep_info(object.communicator.info())? };
-        Ok(())
-    })
-}
-
-pub(crate) unsafe fn mpi_comm_set_name(comm: MPI_Comm, name: *const c_char) -> c_int {
-    on_communicator("MPI_Comm_set_name", comm, |_, object| {
-        object.communicator.set_name(&unsafe { string_at(name) }?);
-        Ok(())
-    })
-}
-
-pub(crate) unsafe fn mpi_comm_get_name(comm: MPI_Comm, name: *mut c_char, len: *mut c_int) -> c_int {
-    if comm == MPI_COMM_NULL && !name.is_null() {
-        // The null handle has a name too (MPI 5.0 section 7.8).
-        unsafe { give_string("MPI_COMM_NULL", name, NAME_BYTES_MAX, len) };
-        return MPI_SUCCESS;
-    }
-    on_communicator("MPI_Comm_get_name", comm, |_, object| {
-        unsafe { give_string(&object.communicator.name(), not_null(name)?, NAME_BYTES_MAX, len) };
+        unsafe { *not_null(info)? = keep_info(object.communicator.properties().info())? };
         Ok(())
     })
 }

@@ -102,7 +102,7 @@ pub(crate) unsafe fn mpi_finalize() -> c_int {
             return raise_outside("MPI_Finalize", state::is_finalized());
         }
         // Functions of the program run here, before anything of MPI has ended (MPI 5.0 section 11.2.4), and may end the last session.
-        let deleted = mpi.alone.communicator.delete_attributes();
+        let deleted = mpi.alone.communicator.properties().delete_attributes();
         let goes_on = !mpi.sessions.is_empty();
         let outcome = if goes_on {
             mpi.environment.borrow().as_ref().map_or(Ok(()), crate::engine::Environment::leave_world)

@@ -115,10 +115,10 @@ pub(crate) fn finish_on_process(function: &str, outcome: Outcome<()>) -> c_int {
 #[inline(never)]
 pub(crate) fn raise(object: Option<&CommunicatorObject>, function: &str, failure: &Failure) -> c_int {
     let handler = object.map_or_else(initial, |object| object.errhandler.get());
-    let handle = object.map_or(MPI_COMM_WORLD.0, |object| object.communicator.handle() as usize);
+    let handle = object.map_or(MPI_COMM_WORLD.0, |object| object.communicator.properties().handle() as usize);
     let of = || {
         object.map_or("MPI".to_owned(), |object| {
-            let name = object.communicator.name();
+            let name = object.communicator.properties().name();
             let name = if name.is_empty() { "a communicator".to_owned() } else { name };
             format!("rank {} of {name}", object.communicator.rank())
         })

@@ -56,6 +56,7 @@ mod packing;
 mod partitioned;
 mod performance;
 mod point_to_point;
+mod properties;
 mod raise;
 mod refusals;
 mod requests;
@@ -96,13 +97,13 @@ mod implementation {
     pub(crate) use crate::partitioned::*;
     pub(crate) use crate::performance::*;
     pub(crate) use crate::point_to_point::*;
+    pub(crate) use crate::properties::*;
     pub(crate) use crate::requests::*;
     pub(crate) use crate::sessions::*;
     pub(crate) use crate::shared_windows::*;
     pub(crate) use crate::statuses::*;
     pub(crate) use crate::topologies::*;
     pub(crate) use crate::type_contents::*;
-    pub(crate) use crate::type_objects::*;
     pub(crate) use crate::variables::*;
     pub(crate) use crate::windows::*;
 }

@@ -199,7 +199,7 @@ pub(crate) unsafe fn mpi_session_finalize(session: *mut MPI_Session) -> c_int {
 
 pub(crate) unsafe fn mpi_session_get_info(session: MPI_Session, info: *mut MPI_Info) -> c_int {
     on_session("MPI_Session_get_info", session, |_, object| {
-        let mut used = object.session.info().clone();
+        let mut used = object.session.properties().info();
         if used.get("thread_level")?.is_none() {
             used.set("thread_level", "MPI_THREAD_MULTIPLE")?;
         }
@@ -368,7 +368,7 @@ pub(crate) unsafe fn mpi_intercomm_create_from_groups(
             None => (None, 0),
         };
         let made = side.create_inter_with(local_leader as u32, bridge.as_ref(), there, 0)?;
-        made.set_info(info);
+        made.properties().set_info(info);
         Ok(Some(made))
     })
 }

@@ -67,8 +67,8 @@ impl Mpi {
     /// MPI over an environment that has joined the job.
     pub(crate) fn new(environment: Environment, level: c_int) -> Self {
         let object = |communicator: Communicator, handle: MPI_Comm| {
-            communicator.set_handle(handle.0 as u64);
-            communicator.set_error_handler(ErrorHandler::Fatal);
+            communicator.properties().set_handle(handle.0 as u64);
+            communicator.properties().set_error_handler(ErrorHandler::Fatal);
             Rc::new(CommunicatorObject { communicator, errhandler: KeptErrhandler::new(initial()) })
         };
         let world = object(environment.world(), MPI_COMM_WORLD);
@@ -189,7 +189,7 @@ impl Mpi {
         communicator: Communicator,
         errhandler: MPI_Errhandler,
     ) -> Rc<CommunicatorObject> {
-        communicator.set_handle(handle as u64);
+        communicator.properties().set_handle(handle as u64);
         let object =
             Rc::new(CommunicatorObject { communicator, errhandler: KeptErrhandler::new(errhandler) });
         self.communicators.fill(handle, Rc::clone(&object));

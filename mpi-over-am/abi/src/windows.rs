@@ -9,15 +9,13 @@
 )]
 
 use std::cell::{Cell, RefCell};
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_int, c_void};
 use std::rc::Rc;
 
-use mpi_over_am::attribute::ObjectKind;
 use mpi_over_am::window::Flavor;
 use mpi_over_am::{ErrorClass, WindowMemory};
 
-use crate::attributes::{create_keyval, free_keyval, give_attribute, keyval_of};
-use crate::communicators::NAME_BYTES_MAX;
+use crate::attributes::{give_attribute, keyval_of};
 use crate::constants::{
     MPI_ERRORS_ARE_FATAL, MPI_SUCCESS, MPI_WIN_BASE, MPI_WIN_CREATE_FLAVOR, MPI_WIN_DISP_UNIT,
     MPI_WIN_FLAVOR_ALLOCATE, MPI_WIN_FLAVOR_CREATE, MPI_WIN_FLAVOR_DYNAMIC, MPI_WIN_FLAVOR_SHARED,
@@ -31,14 +29,13 @@ use crate::infos::{info_of, keep_info};
 use crate::objects::WindowObject;
 use crate::raise::{KeptErrhandler, raise_through};
 use crate::state::{Mpi, enter};
-use crate::text::{give_string, string_at};
-use crate::types::{Callback, MPI_Comm, MPI_Group, MPI_Info, MPI_Win};
+use crate::types::{MPI_Comm, MPI_Group, MPI_Info, MPI_Win};
 
 /// Runs the error handler of a window for a failure.
 #[cold]
 fn raise(object: &WindowObject, function: &str, failure: &Failure) -> c_int {
     let of = || {
-        let name = object.window.name();
+        let name = object.window.properties().name();
         let name = if name.is_empty() { "a window".to_owned() } else { name };
         format!("rank {} of {name}", object.window.rank())
     };
@@ -110,7 +107,7 @@ pub(crate) fn keep(mpi: &Mpi, window: Window, base: usize, at: *mut MPI_Win) -> 
     let handle = mpi.windows.insert(Rc::clone(&object));
     let handle = handle
         .ok_or_else(|| Failure::new(ErrorClass::NoMemory, "a million windows exist: free some first"))?;
-    object.window.set_handle(handle as u64);
+    object.window.properties().set_handle(handle as u64);
     object.handle.set(MPI_Win(handle));
     unsafe { *at = MPI_Win(handle) };
     Ok(())
@@ -243,61 +240,15 @@ pub(crate) unsafe fn mpi_win_get_group(win: MPI_Win, group: *mut MPI_Group) -> c
 
 pub(crate) unsafe fn mpi_win_set_info(win: MPI_Win, info: MPI_Info) -> c_int {
     on_window("MPI_Win_set_info", win, |_, object| {
-        object.window.set_info(&info_of(info)?);
+        object.window.properties().set_info(&info_of(info)?);
         Ok(())
     })
 }
 
 pub(crate) unsafe fn mpi_win_get_info(win: MPI_Win, info: *mut MPI_Info) -> c_int {
     on_window("MPI_Win_get_info", win, |_, object| {
-        unsafe { *not_null(info)? = keep_info(object.window.info())? };
+        unsafe { *not_null(info)? = keep_info(object.window.properties().info())? };
         Ok(())
-    })
-}
-
-pub(crate) unsafe fn mpi_win_set_name(win: MPI_Win, name: *const c_char) -> c_int {
-    on_window("MPI_Win_set_name", win, |_, object| {
-        object.window.set_name(&unsafe { string_at(name) }?);
-        Ok(())
-    })
-}
-
-pub(crate) unsafe fn mpi_win_get_name(win: MPI_Win, name: *mut c_char, len: *mut c_int) -> c_int {
-    if win == MPI_WIN_NULL && !name.is_null() {
-        // The null handle has a name too (MPI 5.0 section 7.8).
-        unsafe { give_string("MPI_WIN_NULL", name, NAME_BYTES_MAX, len) };
-        return MPI_SUCCESS;
-    }
-    on_window("MPI_Win_get_name", win, |_, object| {
-        unsafe { give_string(&object.window.name(), not_null(name)?, NAME_BYTES_MAX, len) };
-        Ok(())
-    })
-}
-
-pub(crate) unsafe fn mpi_win_create_keyval(
-    copy: Callback,
-    delete: Callback,
-    keyval: *mut c_int,
-    extra_state: *mut c_void,
-) -> c_int {
-    on_process("MPI_Win_create_keyval", |mpi| {
-        create_keyval(mpi, ObjectKind::Window, (copy, delete), keyval, extra_state)
-    })
-}
-
-pub(crate) unsafe fn mpi_win_free_keyval(keyval: *mut c_int) -> c_int {
-    on_process("MPI_Win_free_keyval", |mpi| free_keyval(mpi, ObjectKind::Window, keyval))
-}
-
-pub(crate) unsafe fn mpi_win_set_attr(win: MPI_Win, keyval: c_int, value: *mut c_void) -> c_int {
-    on_window("MPI_Win_set_attr", win, |mpi, object| {
-        Ok(object.window.set_attribute(&keyval_of(mpi, keyval)?, value.expose_provenance() as u64)?)
-    })
-}
-
-pub(crate) unsafe fn mpi_win_delete_attr(win: MPI_Win, keyval: c_int) -> c_int {
-    on_window("MPI_Win_delete_attr", win, |mpi, object| {
-        Ok(object.window.delete_attribute(&keyval_of(mpi, keyval)?)?)
     })
 }
 
@@ -314,7 +265,9 @@ pub(crate) unsafe fn mpi_win_get_attr(
             MPI_WIN_SIZE => Some((&raw const object.size).expose_provenance()),
             MPI_WIN_CREATE_FLAVOR => Some((&raw const object.flavor).expose_provenance()),
             MPI_WIN_MODEL => Some((&raw const object.model).expose_provenance()),
-            other => object.window.attribute(&keyval_of(mpi, other)?)?.map(|value| value as usize),
+            other => {
+                object.window.properties().attribute(&keyval_of(mpi, other)?)?.map(|value| value as usize)
+            }
         };
         unsafe { give_attribute(found, value, flag) }
     })

@@ -160,7 +160,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     pub fn idup_with_info(&self, info: &Info) -> Result<PendingCommunicator<F, L>> {
         // The note is sent or awaited even after an error, so that the other tasks get it and later notes are not confused with it.
         let (request, slot) = self.start_agreement()?;
-        let attributes = match self.attributes_for_duplicate() {
+        let attributes = match self.properties().attributes_for_duplicate() {
             Ok(attributes) => attributes,
             Err(error) => {
                 self.state()?.handlers().requests.detach(request);
@@ -184,7 +184,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
 
     /// The initial state that every new communicator inherits from its parent.
     pub(super) fn inherited_state(&self) -> InheritedState<F, L> {
-        InheritedState { error_handler: self.error_handler(), ..InheritedState::default() }
+        InheritedState { error_handler: self.properties().error_handler(), ..InheritedState::default() }
     }
 
     /// At the leader: allocates the context ids of the new communicator, and sends them to the other tasks. At any other task: starts to
@@ -415,7 +415,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let color = split_type.map_or(Ok(None), |split_type| split_type.color(info, host))?;
         let new = self.split(color, key)?;
         if let Some(new) = &new {
-            new.set_info(info);
+            new.properties().set_info(info);
         }
         Ok(new)
     }

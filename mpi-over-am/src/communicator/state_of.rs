@@ -5,12 +5,11 @@ use std::sync::Arc;
 use am_core::fabric::Fabric;
 
 use super::Communicator;
-use crate::attribute::{Attributes, Keyval, PredefinedAttribute};
+use crate::attribute::PredefinedAttribute;
 use crate::error::{Error, ErrorClass, Result};
-use crate::error_handler::ErrorHandler;
 use crate::group::{Comparison, Group};
-use crate::info::Info;
-use crate::policy::{Field, LockPolicy};
+use crate::policy::LockPolicy;
+use crate::properties::Properties;
 use crate::tag::TAG_UB;
 use crate::topology::Topology;
 
@@ -77,27 +76,10 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         }
     }
 
-    /// The communicator's name; empty if it has none (`MPI_Comm_get_name`).
+    /// The communicator's name, hints, error handler and attributes.
     #[must_use]
-    pub fn name(&self) -> String {
-        self.common.properties.name()
-    }
-
-    /// Sets the communicator's name, for people to read (`MPI_Comm_set_name`). Only the characters that fit into
-    /// [`NAME_BYTES_MAX`](crate::NAME_BYTES_MAX) bytes are kept.
-    pub fn set_name(&self, name: &str) {
-        self.common.properties.set_name(name);
-    }
-
-    /// The hints in use (`MPI_Comm_get_info`).
-    #[must_use]
-    pub fn info(&self) -> Info {
-        self.common.properties.info.get()
-    }
-
-    /// Stores hints, which have no effect so far (`MPI_Comm_set_info`). Other hints keep their values.
-    pub fn set_info(&self, info: &Info) {
-        self.common.properties.info.with(|hints| hints.update(info));
+    pub fn properties(&self) -> &Properties<L> {
+        &self.common.properties
     }
 
     /// The communicator's virtual topology, if it has one (`MPI_Topo_test` and the inquiries).
@@ -106,41 +88,19 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.common.topology.as_ref()
     }
 
-    /// The communicator's number in the layer above, which callbacks get; 0 until set.
-    #[must_use]
-    pub fn handle(&self) -> u64 {
-        self.common.properties.handle.get()
-    }
-
-    /// Sets the communicator's number in the layer above.
-    pub fn set_handle(&self, handle: u64) {
-        self.common.properties.handle.set(handle);
-    }
-
-    /// The error handler (`MPI_Comm_get_errhandler`).
-    #[must_use]
-    pub fn error_handler(&self) -> ErrorHandler {
-        self.common.properties.error_handler.get()
-    }
-
-    /// Sets the error handler (`MPI_Comm_set_errhandler`).
-    pub fn set_error_handler(&self, handler: ErrorHandler) {
-        self.common.properties.error_handler.set(handler);
-    }
-
     /// Runs the error handler if a call has failed (`MPI_Comm_call_errhandler`), and returns the result if the handler returns. Calls of
     /// the Rust interface never run a handler by themselves: errors are values.
     ///
     /// # Errors
     /// Those of `result`.
     pub fn handled<T>(&self, result: Result<T>) -> Result<T> {
-        self.handled_by(&self.error_handler(), self.handle(), result)
+        self.handled_by(self.properties(), result)
     }
 
     /// Like [`handled`](Self::handled), with the handler of another object.
-    pub(crate) fn handled_by<T>(&self, handler: &ErrorHandler, object: u64, result: Result<T>) -> Result<T> {
+    pub(crate) fn handled_by<T>(&self, object: &Properties<L>, result: Result<T>) -> Result<T> {
         result.inspect_err(|error| {
-            if handler.run(object, error) {
+            if object.error_handler().run(object.handle(), error) {
                 self.end_job(&format!("rank {} of {}: {error}", self.rank, self.described()), 1);
             }
         })
@@ -173,47 +133,10 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     }
 
     fn described(&self) -> String {
-        match self.name().as_str() {
+        match self.properties().name().as_str() {
             "" => format!("a communicator of {} tasks", self.size),
             name => name.to_owned(),
         }
-    }
-
-    /// The value of an attribute (`MPI_Comm_get_attr`).
-    ///
-    /// # Errors
-    /// A keyval for another kind of object.
-    pub fn attribute(&self, keyval: &Keyval) -> Result<Option<u64>> {
-        self.common.properties.attribute(keyval)
-    }
-
-    /// Gives an attribute a value (`MPI_Comm_set_attr`). If it has a value already, the delete callback runs for the old value.
-    ///
-    /// # Errors
-    /// A keyval for another kind of object; the error of the callback, after which the old value stays.
-    pub fn set_attribute(&self, keyval: &Keyval, value: u64) -> Result<()> {
-        self.common.properties.set_attribute(keyval, value)
-    }
-
-    /// Deletes an attribute, after its delete callback has run (`MPI_Comm_delete_attr`).
-    ///
-    /// # Errors
-    /// There is no such attribute; the error of the callback, after which the attribute stays.
-    pub fn delete_attribute(&self, keyval: &Keyval) -> Result<()> {
-        self.common.properties.delete_attribute(keyval)
-    }
-
-    /// Deletes all attributes, most recently set first.
-    ///
-    /// # Errors
-    /// The first error of a callback; the other attributes are still deleted.
-    pub fn delete_attributes(&self) -> Result<()> {
-        self.common.properties.delete_attributes()
-    }
-
-    /// The attributes for a duplicate.
-    pub(super) fn attributes_for_duplicate(&self) -> Result<Attributes> {
-        self.common.properties.attributes_for_duplicate()
     }
 
     /// The value of an attribute that the library sets; `None` if the attribute does not exist.
@@ -242,6 +165,6 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
             let what = "the communicators of the world and of the task alone cannot be freed; the value is the context id";
             return Err(Error::refused(ErrorClass::Communicator, "close", what, i64::from(self.context_id)));
         }
-        self.delete_attributes()
+        self.properties().delete_attributes()
     }
 }

@@ -24,7 +24,7 @@ use am_core::fabric::Fabric;
 use am_core::task::Endpoint;
 use bytemuck::{AnyBitPattern, NoUninit};
 
-use crate::attribute::{Keyval, ObjectKind};
+use crate::attribute::ObjectKind;
 use crate::buffer::WindowMemory;
 use crate::communicator::Communicator;
 use crate::error::{Error, ErrorClass, Result};
@@ -437,9 +437,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
 
     /// The handle that a layer above has given the window, if any.
     fn given_handle(&self) -> Option<i64> {
-        Some(self.properties.handle.get())
-            .filter(|&handle| handle != 0)
-            .and_then(|handle| handle.try_into().ok())
+        Some(self.properties.handle()).filter(|&handle| handle != 0).and_then(|handle| handle.try_into().ok())
     }
 
     /// The last step of [`free`](Self::free), when all tasks have called it.
@@ -468,49 +466,10 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.properties.delete_attributes()
     }
 
-    /// The window's name; empty if it has none (`MPI_Win_get_name`).
+    /// The window's name, hints, error handler and attributes.
     #[must_use]
-    pub fn name(&self) -> String {
-        self.properties.name()
-    }
-
-    /// Sets the window's name, for people to read (`MPI_Win_set_name`). Only the characters that fit into
-    /// [`NAME_BYTES_MAX`](crate::NAME_BYTES_MAX) bytes are kept.
-    pub fn set_name(&self, name: &str) {
-        self.properties.set_name(name);
-    }
-
-    /// The window's hints (`MPI_Win_get_info`).
-    #[must_use]
-    pub fn info(&self) -> Info {
-        self.properties.info.get()
-    }
-
-    /// Stores hints, which have no effect so far (`MPI_Win_set_info`). Other hints keep their values.
-    pub fn set_info(&self, info: &Info) {
-        self.properties.info.with(|hints| hints.update(info));
-    }
-
-    /// The window's number in the layer above, which callbacks get; 0 until set.
-    #[must_use]
-    pub fn handle(&self) -> u64 {
-        self.properties.handle.get()
-    }
-
-    /// Sets the window's number in the layer above.
-    pub fn set_handle(&self, handle: u64) {
-        self.properties.handle.set(handle);
-    }
-
-    /// The error handler (`MPI_Win_get_errhandler`).
-    #[must_use]
-    pub fn error_handler(&self) -> ErrorHandler {
-        self.properties.error_handler.get()
-    }
-
-    /// Sets the error handler (`MPI_Win_set_errhandler`).
-    pub fn set_error_handler(&self, handler: ErrorHandler) {
-        self.properties.error_handler.set(handler);
+    pub fn properties(&self) -> &Properties<L> {
+        &self.properties
     }
 
     /// Runs the error handler if a call has failed (`MPI_Win_call_errhandler`); see [`Communicator::handled`].
@@ -518,30 +477,6 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// # Errors
     /// Those of `result`.
     pub fn handled<T>(&self, result: Result<T>) -> Result<T> {
-        self.communicator.handled_by(&self.error_handler(), self.handle(), result)
-    }
-
-    /// The value of an attribute (`MPI_Win_get_attr`).
-    ///
-    /// # Errors
-    /// A keyval for another kind of object.
-    pub fn attribute(&self, keyval: &Keyval) -> Result<Option<u64>> {
-        self.properties.attribute(keyval)
-    }
-
-    /// Sets the value of an attribute (`MPI_Win_set_attr`). If there is an old value, its delete callback runs first.
-    ///
-    /// # Errors
-    /// A keyval for another kind of object; the error of the callback, after which the old value stays.
-    pub fn set_attribute(&self, keyval: &Keyval, value: u64) -> Result<()> {
-        self.properties.set_attribute(keyval, value)
-    }
-
-    /// Deletes an attribute, after running its delete callback (`MPI_Win_delete_attr`).
-    ///
-    /// # Errors
-    /// There is no such attribute; the error of the callback, after which the attribute stays.
-    pub fn delete_attribute(&self, keyval: &Keyval) -> Result<()> {
-        self.properties.delete_attribute(keyval)
+        self.communicator.handled_by(&self.properties, result)
     }
 }

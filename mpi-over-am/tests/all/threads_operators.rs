@@ -158,15 +158,15 @@ fn a_callback_of_an_attribute_waits_for_a_thread_that_makes_a_call() {
             Keyval::new(kind, copy, delete)
         };
         let (of_communicator, of_window) = (key(ObjectKind::Communicator), key(ObjectKind::Window));
-        world.set_attribute(&of_communicator, 5).unwrap();
+        world.properties().set_attribute(&of_communicator, 5).unwrap();
         let copy = world.dup().unwrap();
-        assert_eq!(copy.attribute(&of_communicator).unwrap(), Some(6));
+        assert_eq!(copy.properties().attribute(&of_communicator).unwrap(), Some(6));
         copy.close().unwrap();
-        world.delete_attribute(&of_communicator).unwrap();
+        world.properties().delete_attribute(&of_communicator).unwrap();
         let window = world.allocate_window(8, 8, &Info::new()).unwrap();
-        window.set_attribute(&of_window, 5).unwrap();
-        window.set_attribute(&of_window, 6).unwrap();
-        assert_eq!(window.attribute(&of_window).unwrap(), Some(6));
+        window.properties().set_attribute(&of_window, 5).unwrap();
+        window.properties().set_attribute(&of_window, 6).unwrap();
+        assert_eq!(window.properties().attribute(&of_window).unwrap(), Some(6));
         window.free().unwrap();
     };
     job(configs(1)[0], 1, task, |_| {});

@@ -192,7 +192,7 @@ fn a_fatal_error_ends_the_job() {
     ends_the_job(
         "a_fatal_error_ends_the_job",
         |world| {
-            world.set_error_handler(ErrorHandler::Fatal);
+            world.properties().set_error_handler(ErrorHandler::Fatal);
             let _ = world.handled(world.send(&[1u8], 99, 0));
         },
         "rank 99 does not exist",

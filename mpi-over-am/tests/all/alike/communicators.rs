@@ -123,7 +123,7 @@ fn splits_are_by_colour_and_key() {
             let mut hint = Info::new();
             hint.set("mpi_hw_resource_type", "mpi_shared_memory").unwrap();
             let guided = part.split_type(Some(SplitType::HardwareGuided), 0, &hint).unwrap().unwrap();
-            assert_eq!(guided.info(), hint);
+            assert_eq!(guided.properties().info(), hint);
             hint.set("mpi_hw_resource_type", "L9cache").unwrap();
             assert!(part.split_type(Some(SplitType::HardwareGuided), 0, &hint).unwrap().is_none());
             assert!(part.split_type(None, 0, &hint).unwrap().is_none());
@@ -182,7 +182,7 @@ fn sessions_make_communicators_without_the_world() {
             .unwrap()
             .unwrap();
         talk(&alone, &[world.rank()]);
-        assert_eq!(alone.error_handler(), ErrorHandler::Fatal);
+        assert_eq!(alone.properties().error_handler(), ErrorHandler::Fatal);
         assert_eq!(class(session.group("mpi://NONE")), ErrorClass::Argument);
         if world.size() == 1 {
             return;
@@ -295,25 +295,28 @@ fn attributes_follow_their_callbacks() {
                 Ok(())
             },
         );
-        world.set_handle(1);
-        assert_eq!(world.attribute(&keyval).unwrap(), None);
-        world.set_attribute(&keyval, 21).unwrap();
+        world.properties().set_handle(1);
+        assert_eq!(world.properties().attribute(&keyval).unwrap(), None);
+        world.properties().set_attribute(&keyval, 21).unwrap();
         let dup = world.dup().unwrap();
-        dup.set_handle(2);
-        assert_eq!(dup.attribute(&keyval).unwrap(), Some(42));
+        dup.properties().set_handle(2);
+        assert_eq!(dup.properties().attribute(&keyval).unwrap(), Some(42));
         // The attribute belongs to the communicator, whichever handle is used.
-        assert_eq!(environment.world().attribute(&keyval).unwrap(), Some(21));
-        world.set_attribute(&keyval, 0).unwrap();
+        assert_eq!(environment.world().properties().attribute(&keyval).unwrap(), Some(21));
+        world.properties().set_attribute(&keyval, 0).unwrap();
         assert!(matches!(world.dup(), Err(Error::Callback { code: 77, .. })));
-        world.delete_attribute(&keyval).unwrap();
-        assert_eq!(class(world.delete_attribute(&keyval)), ErrorClass::Keyval);
+        world.properties().delete_attribute(&keyval).unwrap();
+        assert_eq!(class(world.properties().delete_attribute(&keyval)), ErrorClass::Keyval);
         dup.close().unwrap();
         let expected =
             [("copy", 1, 21), ("delete", 1, 21), ("copy", 1, 0), ("delete", 1, 0), ("delete", 2, 42)];
         assert_eq!(*log.lock().unwrap(), expected);
         // After a failed duplication the next duplication works in all tasks.
         talk(&world.dup().unwrap(), &(0..world.size()).collect::<Vec<_>>());
-        assert_eq!(class(world.attribute(&Keyval::private(ObjectKind::Window))), ErrorClass::Keyval);
+        assert_eq!(
+            class(world.properties().attribute(&Keyval::private(ObjectKind::Window))),
+            ErrorClass::Keyval
+        );
         let predefined = |attribute| world.predefined_attribute(attribute);
         assert_eq!(predefined(PredefinedAttribute::TagUb), Some(i64::from(TAG_UB)));
         assert_eq!(predefined(PredefinedAttribute::UniverseSize), Some(i64::from(world.size())));
@@ -338,7 +341,7 @@ fn the_end_deletes_the_attributes_of_the_task_alone_in_reverse() {
                     Ok(())
                 },
             );
-            environment.alone().set_attribute(&keyval, value).unwrap();
+            environment.alone().properties().set_attribute(&keyval, value).unwrap();
         }
         environment.finalize().unwrap();
         log.lock().unwrap().push(deleted.lock().unwrap().clone());
@@ -349,25 +352,25 @@ fn the_end_deletes_the_attributes_of_the_task_alone_in_reverse() {
 #[test]
 fn names_hints_and_handlers_belong_to_the_communicator() {
     with_tasks([2], |environment, world| {
-        assert_eq!(world.name(), "MPI_COMM_WORLD");
-        assert_eq!(environment.alone().name(), "MPI_COMM_SELF");
+        assert_eq!(world.properties().name(), "MPI_COMM_WORLD");
+        assert_eq!(environment.alone().properties().name(), "MPI_COMM_SELF");
         let mut hints = Info::new();
         hints.set("mpi_assert_no_any_tag", "true").unwrap();
         let dup = world.dup_with_info(&hints).unwrap();
-        assert_eq!((dup.name().as_str(), dup.info()), ("", hints));
-        assert!(dup.dup().unwrap().info().is_empty());
-        dup.set_name("\u{e9}".repeat(100).as_str());
-        assert_eq!(dup.name(), "\u{e9}".repeat(63));
+        assert_eq!((dup.properties().name().as_str(), dup.properties().info()), ("", hints));
+        assert!(dup.dup().unwrap().properties().info().is_empty());
+        dup.properties().set_name("\u{e9}".repeat(100).as_str());
+        assert_eq!(dup.properties().name(), "\u{e9}".repeat(63));
         // An error handler is inherited, and runs only for errors that are passed to `handled`.
-        assert_eq!(world.error_handler(), ErrorHandler::Return);
+        assert_eq!(world.properties().error_handler(), ErrorHandler::Return);
         let seen = Arc::new(Mutex::new(Vec::new()));
         let log = Arc::clone(&seen);
         let handler =
             ErrorHandler::user(move |object, error| log.lock().unwrap().push((object, error.class())));
-        dup.set_error_handler(handler.clone());
+        dup.properties().set_error_handler(handler.clone());
         let child = dup.dup().unwrap();
-        assert_eq!(child.error_handler(), handler);
-        child.set_handle(99);
+        assert_eq!(child.properties().error_handler(), handler);
+        child.properties().set_handle(99);
         let refused = child.handled(child.send(&[1u8], 5, 0));
         assert!(matches!(refused, Err(Error::UnknownRank { rank: 5, size: 2 })));
         assert_eq!(*seen.lock().unwrap(), [(99, ErrorClass::Rank)]);

@@ -341,13 +341,13 @@ fn windows_have_names_hints_and_attributes() {
         let mut hints = Info::new();
         hints.set("no_locks", "true").unwrap();
         let window = world.allocate_window(8, 1, &hints).unwrap();
-        assert_eq!(window.info(), hints);
-        window.set_name("a window");
-        assert_eq!(window.name(), "a window");
+        assert_eq!(window.properties().info(), hints);
+        window.properties().set_name("a window");
+        assert_eq!(window.properties().name(), "a window");
         // Like the name of a communicator, the name of a window is limited to the length of C programs' buffers.
-        window.set_name(&"\u{e9}".repeat(100));
-        assert_eq!(window.name(), "\u{e9}".repeat(NAME_BYTES_MAX / 2));
-        window.set_handle(5);
+        window.properties().set_name(&"\u{e9}".repeat(100));
+        assert_eq!(window.properties().name(), "\u{e9}".repeat(NAME_BYTES_MAX / 2));
+        window.properties().set_handle(5);
         let deleted = std::sync::Arc::new(AtomicU64::new(0));
         let log = std::sync::Arc::clone(&deleted);
         let keyval = Keyval::new(
@@ -358,8 +358,8 @@ fn windows_have_names_hints_and_attributes() {
                 Ok(())
             },
         );
-        window.set_attribute(&keyval, 3).unwrap();
-        assert_eq!(window.attribute(&keyval).unwrap(), Some(3));
+        window.properties().set_attribute(&keyval, 3).unwrap();
+        assert_eq!(window.properties().attribute(&keyval).unwrap(), Some(3));
         assert_eq!(window.group().compare(&world.group()), mpi_over_am::Comparison::Identical);
         assert!(window.handled(window.put(&[1u8], 0, 0)).is_err());
         window.free().unwrap();
