@@ -342,9 +342,9 @@ impl Connection {
     fn look_for_free_line(&mut self) -> bool {
         // Acquire ("slots released"): pairs with the Release in `release`. The peer has finished with the area slots that are about to be
         // written.
-        let (consumed, storing) = timed(|| self.own.header().consumed_by_peer.load(Ordering::Acquire));
+        let (consumed, is_slow) = timed(|| self.own.header().consumed_by_peer.load(Ordering::Acquire));
         if consumed != self.their_consumed {
-            self.distance.decided(storing);
+            self.distance.note(is_slow);
         }
         // A claim: ignored if it leaves more than a whole ring unread, or exceeds the lines written.
         if self.writer.written().wrapping_sub(consumed) <= RING_LINES {

@@ -3,8 +3,8 @@
 //! A pipe is a ring of pieces in the sender's job memory. The sender copies the message into it piece by piece; the receiver copies the
 //! pieces out, and neither writes the other's buffer. A message begins in the ring where the previous one ended, so that the sender writes
 //! lines that have left the receiver's cache: taking a line from that cache takes three times as long. If the two share no cache, the
-//! sender uses non-temporal stores, so that the receiver finds no line modified in a foreign cache. The sender decides by the time that a
-//! load of the receiver's count takes ([`timed`]).
+//! sender uses non-temporal stores, so that the receiver finds no line modified in a foreign cache. The sender decides for each message,
+//! by the times that loads of the receiver's count take ([`Distance`]), and tells the receiver, whose best copy depends on it.
 //!
 //! Sender and receiver never wait for each other. If a piece is not staged in time, the receiver copies it itself, through the kernel, and
 //! the sender continues with the pieces after it. If both copy a piece, one copy is wasted, but both copy the same bytes.
@@ -23,7 +23,7 @@ use crate::block::HeapBlock;
 use crate::copy::{CheckedRange, Copied};
 use crate::layout::Padded;
 use crate::segment::{Mapping, Shared, SharedAtomics};
-use crate::storing::{Storing, timed};
+use crate::storing::{Distance, Storing, timed};
 use am_via_os::atomics::{AtomicU64, Ordering, spin_loop};
 
 /// Length of a piece in bytes.
@@ -38,10 +38,8 @@ pub(crate) const HEADER_BYTES: usize = 2048 + 64;
 /// Bytes of a pipe.
 pub const PIPE_BYTES: usize = HEADER_BYTES + PIECES as usize * PIECE_BYTES;
 
-/// Maximum length of a message that the receiver copies with the widest registers, if it shares a cache with the sender. The C library's
-/// copy is faster for a longer message, most of whose destination is in no cache, and for bytes that the sender has written with
-/// non-temporal stores.
-const WIDE_BYTES_MAX: u64 = 2 << 20;
+/// The sender times one of this number of its loads of the receiver's count, since a timed load waits for the copy before it.
+const LOADS_A_TIMED_LOAD: u64 = 8;
 /// Number of looks at an empty pipe before the receiver lets the kernel copy: 2 to 4 us.
 const PATIENCE: u32 = if cfg!(loom) { 1 } else { 128 };
 /// Bytes of the first copy by the kernel if a pipe may still help. Each further copy is twice as long as the one before it.
@@ -53,6 +51,8 @@ pub(crate) const PIPE_MAY_COME: u64 = 2;
 const PIPE_ATTACHED: u64 = 1;
 /// In a region's entry, the lowest bit of the number of the slot that holds the message's first piece. The offset uses the bits below.
 const FIRST_SHIFT: u32 = 56;
+/// In a region's entry: the sender stores the message's pieces past the caches. The number of a slot uses the bits between.
+const PAST_CACHES: u64 = 1 << 63;
 
 /// The start of a pipe.
 #[repr(C)]
@@ -79,6 +79,10 @@ pub struct PipeWriter {
     next: u64,
     /// The receiver's count when last seen.
     taken: u64,
+    /// The receiver's count at the last [`has_moved`](Self::has_moved).
+    moved_to: u64,
+    distance: Distance,
+    /// How the pieces of this message are stored.
     storing: Storing,
     /// The memory of the ring. `None` after [`leak`](Self::leak).
     block: Option<HeapBlock>,
@@ -96,6 +100,8 @@ impl PipeWriter {
             first: 0,
             next: 0,
             taken: 0,
+            moved_to: 0,
+            distance: Distance::new(0),
             storing: Storing::ThroughCaches,
             block: Some(block),
         })
@@ -107,26 +113,33 @@ impl PipeWriter {
         self.first = (self.first + self.next) % PIECES;
         self.next = 0;
         self.taken = 0;
+        self.moved_to = 0;
         // Relaxed: published by the store of the word ("pipe attached").
         self.header.staged.store(0, Ordering::Relaxed);
         self.header.taken.store(0, Ordering::Relaxed);
-        self.first << FIRST_SHIFT | self.offset as u64 | PIPE_ATTACHED
+        self.storing = self.distance.storing(PIECE_BYTES);
+        let past_caches = if self.storing == Storing::PastCaches { PAST_CACHES } else { 0 };
+        past_caches | self.first << FIRST_SHIFT | self.offset as u64 | PIPE_ATTACHED
     }
 
-    /// Notes the end of the message. If the receiver's count has changed since the last piece was staged, the time of the count's load
-    /// tells how to store the next message.
+    /// Handles the end of the message.
     pub fn end(&mut self) {
-        // Acquire: "piece taken", as in `stage`.
-        let (taken, storing) = timed(|| self.header.taken.load(Ordering::Acquire));
-        if taken != self.taken {
-            self.storing = storing;
+        self.look(true);
+    }
+
+    /// Loads the receiver's count. If it has changed, the time of the load tells how far the receiver is.
+    fn look(&mut self, is_timed: bool) {
+        // Acquire ("piece taken"): pairs with the Release in `PipeReader::tell`. The receiver has read the slots that will be overwritten.
+        let load = || self.header.taken.load(Ordering::Acquire);
+        let (taken, is_slow) = if is_timed { timed(load) } else { (load(), false) };
+        if std::mem::replace(&mut self.taken, taken) != taken && is_timed {
+            self.distance.note(is_slow);
         }
     }
 
     /// Stages the next piece of `message` that the receiver needs, if the ring has a free slot; returns whether a piece was staged.
     pub fn stage(&mut self, message: CheckedRange<'_>) -> bool {
-        // Acquire ("piece taken"): pairs with the Release in `PipeReader::tell`. The receiver has read the slots that will be overwritten.
-        self.taken = self.header.taken.load(Ordering::Acquire);
+        self.look(self.next.is_multiple_of(LOADS_A_TIMED_LOAD));
         self.next = self.next.max(self.taken.min(pieces_of(message.len())));
         // `taken` is a claim, and may be lower than before.
         if self.next.wrapping_sub(self.taken) >= PIECES {
@@ -157,11 +170,10 @@ impl PipeWriter {
         self.next >= pieces_of(message.len())
     }
 
-    /// The receiver's count of the pieces that it no longer needs: a claim.
-    #[must_use]
-    pub fn taken(&self) -> u64 {
-        // Relaxed: only compared.
-        self.header.taken.load(Ordering::Relaxed)
+    /// Whether the receiver has taken pieces since the last call.
+    pub fn has_moved(&mut self) -> bool {
+        self.look(false);
+        std::mem::replace(&mut self.moved_to, self.taken) != self.taken
     }
 
     /// Leaks the pipe's memory: a receiver may still use it.
@@ -186,43 +198,33 @@ struct PipeReader<'a> {
     offset: usize,
     /// The slot of the message's first piece.
     first: u64,
-    /// Whether pieces are copied with the widest registers. `None`: to be decided by the time of the load that finds the first piece.
-    is_wide: Option<bool>,
+    /// Whether pieces are copied with the widest registers. This is faster for bytes in the sender's cache, and slower for bytes that were
+    /// stored past the caches.
+    is_wide: bool,
 }
 
 impl<'a> PipeReader<'a> {
-    /// Opens the pipe that `word` names, which is a claim. `len`: bytes of the message, as far as they are known.
-    fn open(heap: &'a Arc<Mapping>, word: u64, len: u64) -> Option<Self> {
-        let (first, offset) = (word >> FIRST_SHIFT, word & !(u64::MAX << FIRST_SHIFT) & !PIPE_ATTACHED);
-        let offset = usize::try_from(offset).ok()?;
+    /// Opens the pipe that `word` names, which is a claim.
+    fn open(heap: &'a Arc<Mapping>, word: u64) -> Option<Self> {
+        let first = (word & !PAST_CACHES) >> FIRST_SHIFT;
+        let offset = usize::try_from(word & !(u64::MAX << FIRST_SHIFT) & !PIPE_ATTACHED).ok()?;
         heap.range(offset, PIPE_BYTES)?;
-        let is_wide = (len > WIDE_BYTES_MAX).then_some(false);
-        Some(Self { header: heap.atomics(offset)?, heap, offset, first, is_wide })
+        Some(Self { header: heap.atomics(offset)?, heap, offset, first, is_wide: word & PAST_CACHES == 0 })
     }
 
     /// Copies bytes of the message from `at` on, up to the end of their piece, to `to`, if the piece is staged; returns the number of
     /// bytes.
-    fn take(&mut self, at: u64, to: CheckedRange<'_>) -> Option<usize> {
+    fn take(&self, at: u64, to: CheckedRange<'_>) -> Option<usize> {
         let piece = at / PIECE_BYTES as u64;
         // Acquire ("piece staged"): pairs with the Release in `PipeWriter::stage`.
-        let load = || self.header.staged.load(Ordering::Acquire);
-        let (staged, is_wide) = match self.is_wide {
-            Some(is_wide) => (load(), is_wide),
-            None => {
-                let (staged, storing) = timed(load);
-                (staged, storing == Storing::ThroughCaches)
-            }
-        };
-        if staged <= piece {
+        if self.header.staged.load(Ordering::Acquire) <= piece {
             return None;
         }
-        // Only now is the measured time meaningful: the load has fetched a line that the sender has changed since this task's last load.
-        self.is_wide = Some(is_wide);
         let within = (at % PIECE_BYTES as u64) as usize;
         let len = to.len().min(PIECE_BYTES - within);
         let slot = slot(self.heap, self.offset, self.first.wrapping_add(piece))?.part(within, len)?;
         let to = to.part(0, len)?;
-        let is_copied = if is_wide { to.copy_from_wide(slot) } else { to.copy_from(slot) };
+        let is_copied = if self.is_wide { to.copy_from_wide(slot) } else { to.copy_from(slot) };
         is_copied.then_some(len)
     }
 
@@ -255,8 +257,7 @@ pub(crate) fn read<E>(
         if pipe.is_none() {
             // Acquire ("pipe attached"): pairs with the Release in `OwnRegions::attach_pipe`.
             let name = word.load(Ordering::Acquire);
-            let len = offset + to.len() as u64;
-            pipe = if name & PIPE_ATTACHED == 0 { None } else { PipeReader::open(heap, name, len) };
+            pipe = if name & PIPE_ATTACHED == 0 { None } else { PipeReader::open(heap, name) };
             if let Some(pipe) = &pipe {
                 // An earlier call that ended with NotYet has copied the pieces that it took. If the sender has changed this count, only its
                 // own message is corrupted.
@@ -267,7 +268,7 @@ pub(crate) fn read<E>(
             }
         }
         let at = offset + done as u64;
-        if let Some(pipe) = &mut pipe {
+        if let Some(pipe) = &pipe {
             if told != at {
                 pipe.tell(at);
                 told = at;
@@ -455,7 +456,7 @@ mod tests {
         let taken = std::cell::RefCell::new(Vec::new());
         let no_kernel = |at: u64, _: CheckedRange<'_>| -> Result<Copied, u64> { Err(at) };
         let idle = || {
-            taken.borrow_mut().push(pipe.taken());
+            taken.borrow_mut().push(pipe.header.taken.load(Ordering::Relaxed));
             true
         };
         assert_eq!(read(&word, &heap, (0, to.range()), no_kernel, idle), Ok(Copied::Done));

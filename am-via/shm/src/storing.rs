@@ -18,14 +18,16 @@ pub enum Storing {
 /// common cache, 310 to 360 without.
 const FAR_CYCLES_A_TRANSFER: u64 = 200;
 
-/// Decides by the time of `load` how to store the bytes that the peer reads next. The time is meaningful only if the peer has changed the
-/// loaded word since the caller's last load of its line.
+/// The peer counts as far after this number of slow loads in a row. Between near processors, too, a load is slow at times: after an
+/// interrupt, or while both processors move as many bytes as the caches can.
+const SLOW_LOADS_OF_FAR: u8 = 4;
+
+/// Whether `load` is slow. Its time is meaningful only if the peer has changed the loaded word since the caller's last load of its line.
 #[inline(always)]
-pub(crate) fn timed<T>(load: impl FnOnce() -> T) -> (T, Storing) {
+pub(crate) fn timed<T>(load: impl FnOnce() -> T) -> (T, bool) {
     let began = time_stamp();
     let value = load();
-    let is_far = time_stamp_after_loads().wrapping_sub(began) >= FAR_CYCLES_A_TRANSFER;
-    (value, if is_far { Storing::PastCaches } else { Storing::ThroughCaches })
+    (value, time_stamp_after_loads().wrapping_sub(began) >= FAR_CYCLES_A_TRANSFER)
 }
 
 /// How a writer stores bytes for its peer. Timed loads decide it: they show whether the two share a cache.
@@ -33,29 +35,29 @@ pub(crate) fn timed<T>(load: impl FnOnce() -> T) -> (T, Storing) {
 pub(crate) struct Distance {
     /// Minimum length of a fill that bypasses the caches.
     bytes_min: usize,
-    /// The decision of the last timed load.
-    last: Storing,
-    /// How to store a fill of at least `bytes_min`.
-    long: Storing,
+    /// Number of slow loads since the last fast one.
+    slow: u8,
 }
 
 impl Distance {
     pub(crate) fn new(bytes_min: usize) -> Self {
-        Self { bytes_min, last: Storing::ThroughCaches, long: Storing::ThroughCaches }
+        Self { bytes_min, slow: 0 }
     }
 
     /// How to store a fill of `len` bytes.
     #[inline(always)]
     pub(crate) fn storing(&self, len: usize) -> Storing {
-        if len < self.bytes_min { Storing::ThroughCaches } else { self.long }
+        if len < self.bytes_min || self.slow < SLOW_LOADS_OF_FAR {
+            Storing::ThroughCaches
+        } else {
+            Storing::PastCaches
+        }
     }
 
-    /// Takes the decision of a [`timed`] load. The peer counts as far after two slow loads in a row, since an interrupt can make one load
-    /// slow.
+    /// Takes the outcome of a [`timed`] load.
     #[inline(always)]
-    pub(crate) fn decided(&mut self, now: Storing) {
-        self.long = if self.last == now { now } else { Storing::ThroughCaches };
-        self.last = now;
+    pub(crate) fn note(&mut self, is_slow: bool) {
+        self.slow = if is_slow { self.slow.saturating_add(1) } else { 0 };
     }
 }
 
@@ -88,30 +90,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_peer_is_far_after_two_slow_loads_in_a_row() {
-        use Storing::{PastCaches, ThroughCaches};
+    fn a_peer_is_far_after_several_slow_loads_in_a_row_and_near_after_one_fast_load() {
         let mut distance = Distance::new(1000);
-        assert_eq!(distance.storing(1000), ThroughCaches, "not known yet");
-        for (now, long) in [
-            (PastCaches, ThroughCaches),
-            (ThroughCaches, ThroughCaches),
-            (PastCaches, ThroughCaches),
-            (PastCaches, PastCaches),
-            (PastCaches, PastCaches),
-            (ThroughCaches, ThroughCaches),
-        ] {
-            distance.decided(now);
-            assert_eq!(distance.storing(1000), long);
-            assert_eq!(distance.storing(999), ThroughCaches, "too short");
+        for round in 0..3 {
+            for slow in 0..300 {
+                let is_far = slow >= u32::from(SLOW_LOADS_OF_FAR);
+                assert_eq!(
+                    distance.storing(1000) == Storing::PastCaches,
+                    is_far,
+                    "round {round}, {slow} slow loads"
+                );
+                assert_eq!(distance.storing(999), Storing::ThroughCaches, "too short");
+                distance.note(true);
+            }
+            distance.note(false);
         }
     }
 
     #[test]
-    fn a_slow_load_means_a_far_peer() {
-        let slow = || {
+    fn a_load_that_takes_long_is_slow() {
+        let load = || {
             thread::sleep(Duration::from_micros(50));
             7
         };
-        assert_eq!(timed(slow), (7, Storing::PastCaches));
+        assert_eq!(timed(load), (7, true));
     }
 }

@@ -25,8 +25,6 @@ pub(super) struct Pipes {
     waiting: VecDeque<MemHandle>,
     /// Whether an open message may have pieces left to stage.
     has_work: bool,
-    /// The receivers' counts of pieces, added up, at the last [`has_moved`](Self::has_moved).
-    taken: u64,
 }
 
 #[derive(Debug)]
@@ -45,7 +43,6 @@ impl Pipes {
             open: Vec::with_capacity(PIPES_MAX),
             waiting: VecDeque::with_capacity(if bytes_min < usize::MAX { WAITING_MAX } else { 0 }),
             has_work: false,
-            taken: 0,
         }
     }
 
@@ -122,8 +119,7 @@ impl Pipes {
     /// Whether a receiver has taken pieces of an open message since the last call.
     #[cold]
     pub(super) fn has_moved(&mut self) -> bool {
-        let taken = self.open.iter().fold(0_u64, |sum, open| sum.wrapping_add(open.pipe.taken()));
-        std::mem::replace(&mut self.taken, taken) != taken && !self.open.is_empty()
+        self.open.iter_mut().fold(false, |moved, open| open.pipe.has_moved() | moved)
     }
 
     /// Handles the end of `message`, whose registration no peer reads any more. The pipe of the message, if it has one, goes to the next
