@@ -251,7 +251,7 @@ impl Shm {
             return Some(news);
         }
         if self.pipes.has_work() {
-            self.pipes.stage(&self.regions);
+            self.pipes.stage_some(&self.regions);
         }
         None
     }
