@@ -3,13 +3,11 @@
 use am_core::fabric::Fabric;
 
 use crate::communicator::Communicator;
-use crate::context_id::Space;
 use crate::early_message::EarlyMessage;
 use crate::error::Result;
 use crate::matching::{Envelope, Pattern};
 use crate::policy::LockPolicy;
 use crate::rank::Source;
-use crate::request::from_proc_null;
 use crate::state::State;
 use crate::status::Status;
 use crate::tag::Tag;
@@ -21,9 +19,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// An unknown rank, a tag out of range, an error while making progress.
     pub fn iprobe(&self, source: impl Into<Source>, tag: impl Into<Tag>) -> Result<Option<Status>> {
         let (source, tag) = (source.into(), tag.into());
-        let pattern = match self.pattern(Space::PointToPoint, source, tag) {
-            Ok(pattern) => pattern,
-            Err(error) => return from_proc_null(source, tag, error).map(Some),
+        let Some(pattern) = self.pattern_or_nobody(source, tag)? else {
+            return Ok(Some(Status::OF_PROC_NULL));
         };
         let mut state = self.state()?;
         state.look(|state| Ok(look(state, &pattern)))
@@ -35,10 +32,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Those of [`iprobe`](Self::iprobe).
     pub fn probe(&self, source: impl Into<Source>, tag: impl Into<Tag>) -> Result<Status> {
         let (source, tag) = (source.into(), tag.into());
-        let pattern = match self.pattern(Space::PointToPoint, source, tag) {
-            Ok(pattern) => pattern,
-            Err(error) => return from_proc_null(source, tag, error),
-        };
+        let Some(pattern) = self.pattern_or_nobody(source, tag)? else { return Ok(Status::OF_PROC_NULL) };
         let mut state = self.state()?;
         let mut found = None;
         state.wait_for(&mut |context| {

@@ -7,11 +7,9 @@ use am_core::task::TaskId;
 use crate::blocking;
 use crate::buffer::{Buffer, BufferMut, Equivalence, Receiving};
 use crate::communicator::Communicator;
-use crate::context_id::Space;
 use crate::error::{Error, Result};
 use crate::policy::LockPolicy;
 use crate::rank::{PROC_NULL, Source};
-use crate::request::from_proc_null;
 use crate::status::Status;
 use crate::tag::Tag;
 
@@ -34,10 +32,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
                 Receiving::Bytes(buffer) => buffer,
                 Receiving::Elements(data) => return self.recv_data(&data, source, tag),
             };
-            let pattern = match self.pattern(Space::PointToPoint, source, tag) {
-                Ok(pattern) => pattern,
-                Err(error) => return from_proc_null(source, tag, error),
-            };
+            let Some(pattern) = self.pattern_or_nobody(source, tag)? else { return Ok(Status::OF_PROC_NULL) };
             blocking::receive(&mut self.state()?, self.source_task(source), pattern, buffer)
         })
     }

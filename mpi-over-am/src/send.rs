@@ -12,7 +12,6 @@ use crate::message::Mode;
 use crate::policy::LockPolicy;
 use crate::protocol;
 use crate::rank::{Source, rank_or_null};
-use crate::request::to_proc_null;
 use crate::tag::Tag;
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
@@ -178,10 +177,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Those of the send of that mode.
     #[inline(never)]
     pub fn send_bytes_slowly(&self, mode: Mode, bytes: &[u8], dest: u32, tag: i32) -> Result<()> {
-        let route = match self.route(Space::PointToPoint, dest, tag) {
-            Ok(route) => route,
-            Err(error) => return to_proc_null(dest, tag, error),
-        };
+        let Some(route) = self.route_or_nobody(dest, tag)? else { return Ok(()) };
         let mut state = self.state()?;
         match mode {
             Mode::Buffered => blocking::send_buffered(&mut state, &route, bytes),

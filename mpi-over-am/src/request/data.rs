@@ -12,6 +12,7 @@ use crate::buffer::{RecvData, SendData, with_slice};
 use crate::communicator::Communicator;
 use crate::context_id::Space;
 use crate::error::{Error, Result};
+use crate::matching::Pattern;
 use crate::message::{Mode, Receive, ReceiveBuffer, Route};
 use crate::policy::LockPolicy;
 use crate::protocol;
@@ -22,6 +23,30 @@ use crate::status::Status;
 use crate::tag::{self, Tag};
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
+    /// The route of a message; `None` for [`PROC_NULL`], to which nothing is sent (MPI 5.0 section 3.10).
+    ///
+    /// # Errors
+    /// Any other rank that does not exist; a tag out of range.
+    #[inline(always)]
+    pub(crate) fn route_or_nobody(&self, dest: u32, tag: i32) -> Result<Option<Route>> {
+        match self.route(Space::PointToPoint, dest, tag) {
+            Ok(route) => Ok(Some(route)),
+            Err(error) => to_proc_null(dest, tag, error).map(|()| None),
+        }
+    }
+
+    /// The pattern of a receive; `None` for [`PROC_NULL`], whose message is empty and arrives at once.
+    ///
+    /// # Errors
+    /// Those of [`route_or_nobody`](Self::route_or_nobody).
+    #[inline(always)]
+    pub(crate) fn pattern_or_nobody(&self, source: Source, tag: Tag) -> Result<Option<Pattern>> {
+        match self.pattern(Space::PointToPoint, source, tag) {
+            Ok(pattern) => Ok(Some(pattern)),
+            Err(error) => from_proc_null(source, tag, error).map(|()| None),
+        }
+    }
+
     /// Starts a send in any mode. Returns [`RequestId::ENDED_SEND`] if the send is complete at once: in buffered mode, to [`PROC_NULL`], or
     /// if the message could be sent at once.
     ///
@@ -68,14 +93,10 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         tag: i32,
         start: impl FnOnce(&mut State<F>, &Route) -> Result<RequestId>,
     ) -> Result<RequestId> {
-        let route = match self.route(Space::PointToPoint, dest, tag) {
-            Ok(route) => route,
-            Err(error) => {
-                to_proc_null(dest, tag, error)?;
-                return Ok(RequestId::ENDED_SEND);
-            }
-        };
-        start(&mut *self.state()?, &route)
+        match self.route_or_nobody(dest, tag)? {
+            Some(route) => start(&mut *self.state()?, &route),
+            None => Ok(RequestId::ENDED_SEND),
+        }
     }
 
     /// Starts a receive. Returns [`RequestId::RECEIVED_FROM_NOBODY`] for a receive from [`PROC_NULL`].
@@ -89,12 +110,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         tag: impl Into<Tag>,
     ) -> Result<RequestId> {
         let (source, tag) = (source.into(), tag.into());
-        let pattern = match self.pattern(Space::PointToPoint, source, tag) {
-            Ok(pattern) => pattern,
-            Err(error) => {
-                from_proc_null(source, tag, error)?;
-                return Ok(RequestId::RECEIVED_FROM_NOBODY);
-            }
+        let Some(pattern) = self.pattern_or_nobody(source, tag)? else {
+            return Ok(RequestId::RECEIVED_FROM_NOBODY);
         };
         let mut state = self.state()?;
         state.check_receives()?;
@@ -119,10 +136,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// # Errors
     /// Those of the typed sends.
     pub fn send_data(&self, mode: Mode, data: &SendData, dest: u32, tag: i32) -> Result<()> {
-        let route = match self.route(Space::PointToPoint, dest, tag) {
-            Ok(route) => route,
-            Err(error) => return to_proc_null(dest, tag, error),
-        };
+        let Some(route) = self.route_or_nobody(dest, tag)? else { return Ok(()) };
         let mut state = self.state()?;
         match mode {
             Mode::Buffered => send_buffered_data(&mut state, &route, data),
@@ -141,10 +155,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         tag: impl Into<Tag>,
     ) -> Result<Status> {
         let (source, tag) = (source.into(), tag.into());
-        let pattern = match self.pattern(Space::PointToPoint, source, tag) {
-            Ok(pattern) => pattern,
-            Err(error) => return from_proc_null(source, tag, error),
-        };
+        let Some(pattern) = self.pattern_or_nobody(source, tag)? else { return Ok(Status::OF_PROC_NULL) };
         blocking::receive_data(&mut self.state()?, self.source_task(source), pattern, data)
     }
 
@@ -157,19 +168,11 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         (out, dest, send_tag): (&SendData, u32, i32),
         (data, source, recv_tag): (&RecvData, Source, Tag),
     ) -> Result<Status> {
-        let route = match self.route(Space::PointToPoint, dest, send_tag) {
-            Ok(route) => route,
-            Err(error) => {
-                to_proc_null(dest, send_tag, error)?;
-                return self.recv_data(data, source, recv_tag);
-            }
+        let Some(route) = self.route_or_nobody(dest, send_tag)? else {
+            return self.recv_data(data, source, recv_tag);
         };
-        let pattern = match self.pattern(Space::PointToPoint, source, recv_tag) {
-            Ok(pattern) => pattern,
-            Err(error) => {
-                let status = from_proc_null(source, recv_tag, error)?;
-                return self.send_data(Mode::Standard, out, dest, send_tag).map(|()| status);
-            }
+        let Some(pattern) = self.pattern_or_nobody(source, recv_tag)? else {
+            return self.send_data(Mode::Standard, out, dest, send_tag).map(|()| Status::OF_PROC_NULL);
         };
         let from = (self.source_task(source), pattern);
         blocking::send_receive_data(&mut self.state()?, &route, out, from, data)
@@ -202,28 +205,18 @@ fn send_buffered<F: Fabric>(state: &mut State<F>, route: &Route, data: &SendData
     send_buffered_data(state, route, data).map(|()| RequestId::ENDED_SEND)
 }
 
-/// A message to [`PROC_NULL`] is not sent (MPI 5.0 section 3.10).
-///
-/// # Errors
-/// `error`, for any other rank that does not exist.
 #[cold]
 #[inline(never)]
-pub(crate) fn to_proc_null(dest: u32, tag: i32, error: Error) -> Result<()> {
+fn to_proc_null(dest: u32, tag: i32, error: Error) -> Result<()> {
     if dest == PROC_NULL { tag::check(tag).map(|_| ()) } else { Err(error) }
 }
 
-/// A message from [`PROC_NULL`] is empty and arrives at once.
-///
-/// # Errors
-/// `error`, for any other rank that does not exist.
 #[cold]
 #[inline(never)]
-pub(crate) fn from_proc_null(source: Source, tag: Tag, error: Error) -> Result<Status> {
-    if source != Source::Rank(PROC_NULL) {
-        return Err(error);
-    }
+fn from_proc_null(source: Source, tag: Tag, error: Error) -> Result<()> {
     match tag {
-        Tag::Is(tag) => tag::check(tag).map(|_| Status::OF_PROC_NULL),
-        Tag::Any => Ok(Status::OF_PROC_NULL),
+        _ if source != Source::Rank(PROC_NULL) => Err(error),
+        Tag::Is(tag) => tag::check(tag).map(|_| ()),
+        Tag::Any => Ok(()),
     }
 }

@@ -2,10 +2,8 @@
 
 use am_core::fabric::Fabric;
 
-use super::data::{from_proc_null, to_proc_null};
 use crate::buffer::{KeptVec, RecvData, SendData, bytes_to_keep};
 use crate::communicator::Communicator;
-use crate::context_id::Space;
 use crate::error::{Error, Result};
 use crate::message::Mode;
 use crate::policy::LockPolicy;
@@ -80,13 +78,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         (dest, send_tag): (u32, i32),
         (source, recv_tag): (Source, Tag),
     ) -> Result<()> {
-        if let Err(error) = self.route(Space::PointToPoint, dest, send_tag) {
-            to_proc_null(dest, send_tag, error)?;
-        }
-        if let Err(error) = self.pattern(Space::PointToPoint, source, recv_tag) {
-            from_proc_null(source, recv_tag, error)?;
-        }
-        Ok(())
+        self.route_or_nobody(dest, send_tag)?;
+        self.pattern_or_nobody(source, recv_tag).map(drop)
     }
 }
 

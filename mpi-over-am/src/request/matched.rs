@@ -3,11 +3,9 @@
 
 use am_core::fabric::Fabric;
 
-use super::data::from_proc_null;
 use crate::blocking::wait_here;
 use crate::buffer::{BufferMut, RecvData};
 use crate::communicator::Communicator;
-use crate::context_id::Space;
 use crate::error::Result;
 use crate::matching::Pattern;
 use crate::policy::LockPolicy;
@@ -31,11 +29,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         tag: impl Into<Tag>,
     ) -> Result<Option<(MessageId, Status)>> {
         let (source, tag) = (source.into(), tag.into());
-        let pattern = match self.pattern(Space::PointToPoint, source, tag) {
-            Ok(pattern) => pattern,
-            Err(error) => {
-                return from_proc_null(source, tag, error).map(|status| Some((MessageId::NO_PROC, status)));
-            }
+        let Some(pattern) = self.pattern_or_nobody(source, tag)? else {
+            return Ok(Some((MessageId::NO_PROC, Status::OF_PROC_NULL)));
         };
         let mut state = self.state()?;
         state.look(|state| Ok(take_match(state, &pattern)))
@@ -47,11 +42,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Those of [`improbe`](Self::improbe).
     pub fn mprobe(&self, source: impl Into<Source>, tag: impl Into<Tag>) -> Result<(MessageId, Status)> {
         let (source, tag) = (source.into(), tag.into());
-        let pattern = match self.pattern(Space::PointToPoint, source, tag) {
-            Ok(pattern) => pattern,
-            Err(error) => {
-                return from_proc_null(source, tag, error).map(|status| (MessageId::NO_PROC, status));
-            }
+        let Some(pattern) = self.pattern_or_nobody(source, tag)? else {
+            return Ok((MessageId::NO_PROC, Status::OF_PROC_NULL));
         };
         let mut state = self.state()?;
         state.wait_for(&mut |context| context.handlers_mut().early.peek_match(&pattern).is_some())?;

@@ -14,7 +14,6 @@ mod persistent;
 mod scope;
 mod several;
 
-pub(crate) use data::{from_proc_null, to_proc_null};
 pub use kept::Persistent;
 pub use owned::{OwnedRequest, Returned};
 pub use parted::{ArrivedPart, OwnPart, PartitionedReceive, PartitionedSend};

@@ -2,11 +2,9 @@
 
 use am_core::fabric::Fabric;
 
-use super::data::{from_proc_null, to_proc_null};
 use crate::blocking::send_buffered_data;
 use crate::buffer::{RecvData, SendData};
 use crate::communicator::Communicator;
-use crate::context_id::Space;
 use crate::error::Result;
 use crate::message::Mode;
 use crate::policy::LockPolicy;
@@ -25,12 +23,9 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// # Errors
     /// Those of the typed sends.
     pub fn send_init_data(&self, mode: Mode, data: &SendData, dest: u32, tag: i32) -> Result<RequestId> {
-        let recipe = match self.route(Space::PointToPoint, dest, tag) {
-            Ok(route) => Recipe::Send { mode, route, data: data.clone() },
-            Err(error) => {
-                to_proc_null(dest, tag, error)?;
-                Recipe::Nobody { status: Status::EMPTY }
-            }
+        let recipe = match self.route_or_nobody(dest, tag)? {
+            Some(route) => Recipe::Send { mode, route, data: data.clone() },
+            None => Recipe::Nobody { status: Status::EMPTY },
         };
         Ok(self.state()?.handlers().requests.insert_persistent(false, recipe))
     }
@@ -46,9 +41,9 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         tag: impl Into<Tag>,
     ) -> Result<RequestId> {
         let (source, tag) = (source.into(), tag.into());
-        let recipe = match self.pattern(Space::PointToPoint, source, tag) {
-            Ok(pattern) => Recipe::Receive { pattern, data: data.clone() },
-            Err(error) => Recipe::Nobody { status: from_proc_null(source, tag, error)? },
+        let recipe = match self.pattern_or_nobody(source, tag)? {
+            Some(pattern) => Recipe::Receive { pattern, data: data.clone() },
+            None => Recipe::Nobody { status: Status::OF_PROC_NULL },
         };
         Ok(self.state()?.handlers().requests.insert_persistent(true, recipe))
     }

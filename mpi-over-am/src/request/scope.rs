@@ -2,12 +2,10 @@
 
 use std::marker::PhantomData;
 
-use super::data::{from_proc_null, to_proc_null};
 use super::several::wait_any_over;
 use crate::blocking::send_buffered_data;
 use crate::buffer::{Buffer, BufferMut, Lends};
 use crate::communicator::Communicator;
-use crate::context_id::Space;
 use crate::error::Result;
 use crate::message::Mode;
 use crate::policy::{Field, LockPolicy};
@@ -248,9 +246,8 @@ impl<'scope, F: Fabric, L: LockPolicy> Scope<'scope, '_, F, L> {
         tag: i32,
     ) -> Result<Request<'scope>> {
         let (data, dest) = (data.outgoing()?.lend_to_scope(self), rank_or_null(dest));
-        let route = match self.communicator.route(Space::PointToPoint, dest, tag) {
-            Ok(route) => route,
-            Err(error) => return to_proc_null(dest, tag, error).and_then(|()| self.over(Status::EMPTY)),
+        let Some(route) = self.communicator.route_or_nobody(dest, tag)? else {
+            return self.over(Status::EMPTY);
         };
         let mut state = self.communicator.state()?;
         if mode == Mode::Buffered {
@@ -274,9 +271,8 @@ impl<'scope, F: Fabric, L: LockPolicy> Scope<'scope, '_, F, L> {
     ) -> Result<Request<'scope>> {
         let (source, tag) = (source.into(), tag.into());
         let data = buffer.incoming()?.lend_to_scope(self);
-        let pattern = match self.communicator.pattern(Space::PointToPoint, source, tag) {
-            Ok(pattern) => pattern,
-            Err(error) => return from_proc_null(source, tag, error).and_then(|status| self.over(status)),
+        let Some(pattern) = self.communicator.pattern_or_nobody(source, tag)? else {
+            return self.over(Status::OF_PROC_NULL);
         };
         let mut state = self.communicator.state()?;
         state.check_receives()?;
