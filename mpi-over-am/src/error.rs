@@ -517,6 +517,13 @@ fn shown(value: &Option<i64>) -> String {
 }
 
 impl Error {
+    /// The error for a wrong number of elements or bytes.
+    #[cold]
+    pub(crate) fn count(call: &'static str, given: u64, expected: u64) -> Self {
+        let [given, expected] = [given, expected].map(|count| usize::try_from(count).unwrap_or(usize::MAX));
+        Self::Count { call, given, expected }
+    }
+
     /// The error for an argument that `call` rejects, or for a call that is not allowed now.
     #[cold]
     pub(crate) fn refused(

@@ -72,11 +72,7 @@ impl<D: Divisible> Parts<D> {
 }
 
 fn same_count(call: &'static str, given: u64, expected: u64) -> Result<()> {
-    if given == expected {
-        return Ok(());
-    }
-    let [given, expected] = [given, expected].map(|count| usize::try_from(count).unwrap_or(usize::MAX));
-    Err(Error::Count { call, given, expected })
+    if given == expected { Ok(()) } else { Err(Error::count(call, given, expected)) }
 }
 
 /// The tasks of a neighbourhood from which a task receives, and to which it sends. `None` is [`PROC_NULL`].

@@ -100,9 +100,7 @@ impl Op {
     /// [`Error::Undefined`]; [`Error::Count`]: the numbers differ.
     pub fn reduce(&self, earlier: &SendData, later: &RecvData) -> Result<()> {
         if earlier.count() != later.count() {
-            let [given, expected] =
-                [earlier.count(), later.count()].map(|count| usize::try_from(count).unwrap_or(usize::MAX));
-            return Err(Error::Count { call: "a reduction", given, expected });
+            return Err(Error::count("a reduction", earlier.count(), later.count()));
         }
         self.combine(earlier, later)
     }

@@ -92,15 +92,11 @@ impl Running {
 #[inline(always)]
 pub(crate) fn check_len(status: Status, expected: Option<u64>) -> Result<()> {
     match expected {
-        Some(expected) if expected != status.len() => Err(other_len(status.len(), expected)),
+        Some(expected) if expected != status.len() => {
+            Err(Error::count("a part received in a collective, counted in bytes", status.len(), expected))
+        }
         _ => Ok(()),
     }
-}
-
-#[cold]
-fn other_len(given: u64, expected: u64) -> Error {
-    let [given, expected] = [given, expected].map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
-    Error::Count { call: "a part received in a collective, counted in bytes", given, expected }
 }
 
 /// Starts a schedule as a new request of a scope (0: none).

@@ -189,8 +189,7 @@ fn check_count(call: &'static str, elements: u64, partitions: u64, count: u64) -
     if partitions.checked_mul(count) == Some(elements) {
         return Ok(());
     }
-    let number = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
-    Err(Error::Count { call, given: number(elements), expected: number(partitions.saturating_mul(count)) })
+    Err(Error::count(call, elements, partitions.saturating_mul(count)))
 }
 
 fn with_tag(route: Route, tag: i32) -> Route {
