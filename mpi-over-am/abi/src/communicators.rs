@@ -38,13 +38,9 @@ pub(crate) fn keep_communicator(
     errhandler: MPI_Errhandler,
 ) -> Outcome<MPI_Comm> {
     let Some(communicator) = made else { return Ok(MPI_COMM_NULL) };
-    let handle = mpi.communicators.reserve().ok_or_else(too_many)?;
+    let handle = mpi.communicators.reserve()?;
     mpi.fill(handle, communicator, errhandler);
     Ok(MPI_Comm(handle))
-}
-
-fn too_many() -> Failure {
-    Failure::new(ErrorClass::NoMemory, "a million communicators exist: free some first")
 }
 
 /// Runs a call that makes a communicator from `comm`, and stores its handle at `at`. The new communicator inherits the error handler.
@@ -107,7 +103,7 @@ fn start_duplicate(
         let (new, request, info) = (not_null(new)?, not_null(request)?, info_of(info)?);
         let pending = object.communicator.idup_with_info(&info)?;
         unsafe { *request = keep_request(&object.communicator, pending.request()) };
-        let handle = mpi.communicators.reserve().ok_or_else(too_many)?;
+        let handle = mpi.communicators.reserve()?;
         let object = PendingObject { pending, errhandler: KeptErrhandler::new(object.errhandler.get()) };
         mpi.pending_communicators.borrow_mut().insert(handle, object);
         unsafe { *new = MPI_Comm(handle) };

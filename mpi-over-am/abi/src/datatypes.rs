@@ -51,8 +51,7 @@ impl Form for Large {
 /// # Errors
 /// There are a million datatypes already.
 pub(crate) fn keep_datatype(mpi: &Mpi, datatype: Datatype) -> Outcome<MPI_Datatype> {
-    let what = || Failure::new(ErrorClass::NoMemory, "a million datatypes exist: free some first");
-    Ok(MPI_Datatype(mpi.datatypes.insert(datatype).ok_or_else(what)?))
+    mpi.datatypes.insert(datatype).map(MPI_Datatype)
 }
 
 fn make<F: Form>(

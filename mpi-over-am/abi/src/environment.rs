@@ -94,10 +94,7 @@ pub(crate) unsafe fn mpi_finalized(flag: *mut c_int) -> c_int {
 pub(crate) unsafe fn mpi_finalize() -> c_int {
     state::stop_progress_thread();
     let (outcome, goes_on) = {
-        let mpi = match state::enter("MPI_Finalize") {
-            Ok(mpi) => mpi,
-            Err(code) => return code,
-        };
+        let mpi = crate::state::entered!("MPI_Finalize");
         if crate::sessions::alone() {
             return raise_outside("MPI_Finalize", state::is_finalized());
         }

@@ -13,7 +13,7 @@ use crate::errors::{finish_on_process, no_communicator, on_communicator, raise};
 use crate::failure::{Failure, Outcome, not_null};
 use crate::raise::{ErrhandlerObject, KeptErrhandler, On, change, errhandlers, raise_through};
 use crate::sessions::on_session;
-use crate::state::enter;
+use crate::state::{enter, entered};
 use crate::types::{Callback, MPI_Comm, MPI_Errhandler, MPI_File, MPI_Session, MPI_Win};
 use crate::windows::on_window;
 
@@ -24,9 +24,8 @@ fn create(function: &str, on: On, callback: Callback, at: *mut MPI_Errhandler) -
             return Err(Failure::new(ErrorClass::Argument, "the error handler's function is null"));
         }
         let object = ErrhandlerObject { function: callback, on, by_program: 1, by_objects: 0 };
-        let what = || Failure::new(ErrorClass::NoMemory, "a million error handlers exist: free some first");
         // SAFETY: `at` is not null, and the program gave it for this result.
-        unsafe { *at = MPI_Errhandler(errhandlers().insert(object).ok_or_else(what)?) };
+        unsafe { *at = MPI_Errhandler(errhandlers().insert(object)?) };
         Ok(())
     };
     finish_on_process(function, make())
@@ -96,10 +95,7 @@ pub(crate) unsafe fn mpi_comm_get_errhandler(comm: MPI_Comm, handler: *mut MPI_E
 
 pub(crate) unsafe fn mpi_comm_call_errhandler(comm: MPI_Comm, code: c_int) -> c_int {
     const CALL: &str = "MPI_Comm_call_errhandler";
-    let mpi = match enter(CALL) {
-        Ok(mpi) => mpi,
-        Err(code) => return code,
-    };
+    let mpi = entered!(CALL);
     match mpi.communicator(comm) {
         Some(object) => {
             raise(Some(&object), CALL, &called(code));

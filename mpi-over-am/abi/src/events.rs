@@ -28,7 +28,7 @@ use crate::constants::{
 };
 use crate::failure::call_program;
 use crate::infos::{info_of, keep_info};
-use crate::mpi_t::{HANDLES_FROM, in_tool, index_of, indexed, new_handle, put, put_string};
+use crate::mpi_t::{HANDLES_FROM, check_given, in_tool, index_of, indexed, new_handle, put, put_string};
 use crate::state;
 use crate::types::{
     Callback, MPI_Datatype, MPI_Info, MPI_T_enum, MPI_T_event_instance, MPI_T_event_registration,
@@ -349,9 +349,7 @@ pub(crate) unsafe fn mpi_t_event_handle_alloc(
     in_tool(|| {
         let kind = *indexed(&EventKind::ALL, event_index)?;
         check_hints(info)?;
-        if event_registration.is_null() {
-            return Err(MPI_T_ERR_INVALID);
-        }
+        check_given(event_registration.is_null())?;
         let number = new_handle();
         let new = Registration { kind, callbacks: [None; LEVELS.len()], dropped_handler: 0, dropped: 0 };
         registry().registrations.insert(number, new);
@@ -483,9 +481,7 @@ pub(crate) unsafe fn mpi_t_event_read(
     in_tool(|| {
         let event = current(event_instance)?;
         let number = *indexed(event.words(), element_index)?;
-        if buffer.is_null() {
-            return Err(MPI_T_ERR_INVALID);
-        }
+        check_given(buffer.is_null())?;
         unsafe { buffer.cast::<i64>().write_unaligned(number) };
         Ok(())
     })
@@ -494,9 +490,7 @@ pub(crate) unsafe fn mpi_t_event_read(
 pub(crate) unsafe fn mpi_t_event_copy(event_instance: MPI_T_event_instance, buffer: *mut c_void) -> c_int {
     in_tool(|| {
         let event = current(event_instance)?;
-        if buffer.is_null() {
-            return Err(MPI_T_ERR_INVALID);
-        }
+        check_given(buffer.is_null())?;
         for (at, &number) in event.words().iter().enumerate() {
             unsafe { buffer.cast::<i64>().add(at).write_unaligned(number) };
         }

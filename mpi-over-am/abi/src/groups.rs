@@ -47,10 +47,7 @@ pub(crate) fn keep_group(mpi: &Mpi, group: Group) -> Outcome<MPI_Group> {
     if group.size() == 0 {
         return Ok(MPI_GROUP_EMPTY);
     }
-    let handle = mpi.groups.insert(group);
-    handle
-        .map(MPI_Group)
-        .ok_or_else(|| Failure::new(ErrorClass::NoMemory, "a million groups exist: free some first"))
+    mpi.groups.insert(group).map(MPI_Group)
 }
 
 /// The standard's number of the result of a comparison (`MPI_IDENT` and the like).

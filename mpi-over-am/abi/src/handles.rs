@@ -11,6 +11,9 @@
 use std::cell::RefCell;
 use std::ffi::c_int;
 
+use mpi_over_am::ErrorClass;
+
+use crate::failure::{Failure, Outcome};
 use crate::types::{
     MPI_Comm, MPI_Datatype, MPI_Errhandler, MPI_File, MPI_Group, MPI_Info, MPI_Message, MPI_Op, MPI_Request,
     MPI_Session, MPI_Win,
@@ -34,6 +37,24 @@ pub(crate) enum ObjectKind {
     Info = 10,
     Session = 11,
     Window = 12,
+}
+
+impl ObjectKind {
+    #[cold]
+    fn too_many(self) -> Failure {
+        let (what, remedy) = match self {
+            Self::Communicator => ("communicators exist", "free"),
+            Self::Datatype => ("datatypes exist", "free"),
+            Self::ErrorHandler => ("error handlers exist", "free"),
+            Self::Message => ("matched messages wait", "receive"),
+            Self::Operation => ("operations exist", "free"),
+            Self::Group => ("groups exist", "free"),
+            Self::Info => ("info objects exist", "free"),
+            Self::Session => ("sessions exist", "finalize"),
+            Self::Window => ("windows exist", "free"),
+        };
+        Failure::new(ErrorClass::NoMemory, format!("a million {what}: {remedy} some first"))
+    }
 }
 
 #[derive(Debug)]
@@ -90,18 +111,25 @@ impl<T: Clone> Handles<T> {
         Self { kind, table: RefCell::new(Table { slots: Vec::new(), free: Vec::new() }) }
     }
 
-    /// Stores an object and returns its handle. `None` if there are a million of this kind already.
+    /// Stores an object and returns its handle.
+    ///
+    /// # Errors
+    /// There are a million objects of this kind already.
     #[inline]
-    pub(crate) fn insert(&self, object: T) -> Option<usize> {
+    pub(crate) fn insert(&self, object: T) -> Outcome<usize> {
         let mut table = self.table.borrow_mut();
-        let slot = table.free_slot(self.kind)?;
+        let slot = table.free_slot(self.kind).ok_or_else(|| self.kind.too_many())?;
         slot.object = Some(object);
-        Some(slot.handle)
+        Ok(slot.handle)
     }
 
-    /// A handle for a future object ([`fill`](Self::fill)). `None` if there are a million of this kind already.
-    pub(crate) fn reserve(&self) -> Option<usize> {
-        self.table.borrow_mut().free_slot(self.kind).map(|slot| slot.handle)
+    /// A handle for a future object ([`fill`](Self::fill)).
+    ///
+    /// # Errors
+    /// Those of [`insert`](Self::insert).
+    pub(crate) fn reserve(&self) -> Outcome<usize> {
+        let mut table = self.table.borrow_mut();
+        table.free_slot(self.kind).map(|slot| slot.handle).ok_or_else(|| self.kind.too_many())
     }
 
     /// Stores the object of a reserved handle.

@@ -40,6 +40,11 @@ pub(crate) fn in_tool(call: impl FnOnce() -> Result<(), c_int>) -> c_int {
     call().err().unwrap_or(MPI_SUCCESS)
 }
 
+/// Refuses a null pointer where the program must give an address.
+pub(crate) fn check_given(is_null: bool) -> Result<(), c_int> {
+    if is_null { Err(MPI_T_ERR_INVALID) } else { Ok(()) }
+}
+
 /// Stores a result, if the program wants it.
 ///
 /// # Safety
@@ -83,9 +88,7 @@ pub(crate) unsafe fn index_of<'a>(
     name: *const c_char,
     mut names: impl Iterator<Item = &'a str>,
 ) -> Result<c_int, c_int> {
-    if name.is_null() {
-        return Err(MPI_T_ERR_INVALID);
-    }
+    check_given(name.is_null())?;
     // SAFETY: `name` is not null, so the caller promises that it is a NUL-terminated string while this function runs.
     let name = unsafe { CStr::from_ptr(name) };
     let place = names.position(|known| known.as_bytes() == name.to_bytes()).ok_or(MPI_T_ERR_INVALID_NAME)?;

@@ -64,7 +64,7 @@ fn with_handle(datatype: &Datatype, call: impl FnOnce(MPI_Datatype)) {
     match mpi.handle_of(datatype) {
         Some(handle) => call(handle),
         None => {
-            let handle = mpi.datatypes.insert(datatype.clone());
+            let handle = mpi.datatypes.insert(datatype.clone()).ok();
             call(handle.map_or(MPI_DATATYPE_NULL, MPI_Datatype));
             if let Some(handle) = handle {
                 mpi.datatypes.remove(handle);
@@ -75,10 +75,9 @@ fn with_handle(datatype: &Datatype, call: impl FnOnce(MPI_Datatype)) {
 
 fn create(function: &str, op: Op, at: *mut MPI_Op) -> c_int {
     on_process(function, |mpi| {
-        let what = || Failure::new(ErrorClass::NoMemory, "a million operations exist: free some first");
         let at = not_null(at)?;
         // SAFETY: `at` is not null, and the program gave it for this result.
-        unsafe { *at = MPI_Op(mpi.operations.insert(op).ok_or_else(what)?) };
+        unsafe { *at = MPI_Op(mpi.operations.insert(op)?) };
         Ok(())
     })
 }

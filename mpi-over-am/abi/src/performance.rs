@@ -22,7 +22,7 @@ use crate::constants::{
     MPI_T_VERBOSITY_TUNER_DETAIL, MPI_T_VERBOSITY_USER_BASIC,
 };
 use crate::engine::Environment;
-use crate::mpi_t::{in_tool, index_of, indexed, new_handle, put, put_string};
+use crate::mpi_t::{check_given, in_tool, index_of, indexed, new_handle, put, put_string};
 use crate::state::{self, Mpi};
 use crate::types::{MPI_Datatype, MPI_T_enum, MPI_T_pvar_handle, MPI_T_pvar_session};
 
@@ -221,9 +221,7 @@ pub(crate) unsafe fn mpi_t_pvar_get_index(
 
 pub(crate) unsafe fn mpi_t_pvar_session_create(session: *mut MPI_T_pvar_session) -> c_int {
     in_tool(|| {
-        if session.is_null() {
-            return Err(MPI_T_ERR_INVALID);
-        }
+        check_given(session.is_null())?;
         let number = new_handle();
         sessions().insert(number, Session::default());
         unsafe { *session = MPI_T_pvar_session(number) };
@@ -233,9 +231,7 @@ pub(crate) unsafe fn mpi_t_pvar_session_create(session: *mut MPI_T_pvar_session)
 
 pub(crate) unsafe fn mpi_t_pvar_session_free(session: *mut MPI_T_pvar_session) -> c_int {
     in_tool(|| {
-        if session.is_null() {
-            return Err(MPI_T_ERR_INVALID);
-        }
+        check_given(session.is_null())?;
         sessions().remove(&unsafe { *session }.0).ok_or(MPI_T_ERR_INVALID_SESSION)?;
         unsafe { *session = MPI_T_pvar_session(0) };
         Ok(())
@@ -252,9 +248,7 @@ pub(crate) unsafe fn mpi_t_pvar_handle_alloc(
     with_counts(|sessions, now| {
         let session = sessions.get_mut(&session.0).ok_or(MPI_T_ERR_INVALID_SESSION)?;
         let variable = indexed(&VARIABLES, pvar_index)?;
-        if handle.is_null() {
-            return Err(MPI_T_ERR_INVALID);
-        }
+        check_given(handle.is_null())?;
         // The number of tasks is known from MPI_Init on.
         let values = if variable.per_task { (variable.values)(now).len() } else { 1 };
         if values == 0 {
@@ -278,9 +272,7 @@ pub(crate) unsafe fn mpi_t_pvar_handle_free(
     in_tool(|| {
         let mut sessions = sessions();
         let session = sessions.get_mut(&session.0).ok_or(MPI_T_ERR_INVALID_SESSION)?;
-        if handle.is_null() {
-            return Err(MPI_T_ERR_INVALID);
-        }
+        check_given(handle.is_null())?;
         session.remove(&unsafe { *handle }.0).ok_or(MPI_T_ERR_INVALID_HANDLE)?;
         unsafe { *handle = MPI_T_pvar_handle(0) };
         Ok(())
@@ -339,9 +331,7 @@ pub(crate) unsafe fn mpi_t_pvar_reset(session: MPI_T_pvar_session, handle: MPI_T
 
 /// Stores the values of a handle.
 unsafe fn read(handle: &Handle, now: &Counts, buf: *mut c_void) -> Result<(), c_int> {
-    if buf.is_null() {
-        return Err(MPI_T_ERR_INVALID);
-    }
+    check_given(buf.is_null())?;
     for (at, value) in handle.value(now).into_iter().enumerate() {
         let value = i64::try_from(value).unwrap_or(i64::MAX);
         unsafe { buf.cast::<i64>().add(at).write_unaligned(value) };
@@ -377,9 +367,7 @@ pub(crate) unsafe fn mpi_t_pvar_write(
     buf: *const c_void,
 ) -> c_int {
     with_handle(session, handle, |handle, now| {
-        if buf.is_null() {
-            return Err(MPI_T_ERR_INVALID);
-        }
+        check_given(buf.is_null())?;
         let values = (0..handle.count).map(|at| unsafe { buf.cast::<i64>().add(at).read_unaligned() });
         let values: Option<Vec<u64>> = values.map(|value| u64::try_from(value).ok()).collect();
         handle.begin_with(values.ok_or(MPI_T_ERR_INVALID)?, now)

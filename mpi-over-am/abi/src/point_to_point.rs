@@ -21,7 +21,7 @@ use crate::errors::{on_communicator, on_communicator_in};
 use crate::failure::{Failure, Outcome};
 use crate::objects::{CommunicatorObject, MessageObject};
 use crate::requests::{Owner, handle_of, keep_request, on_requests};
-use crate::state::{Mpi, enter, enter_briefly};
+use crate::state::{Mpi, enter, enter_briefly, entered};
 use crate::statuses::store;
 use crate::types::{
     MPI_Comm, MPI_Datatype, MPI_Message, MPI_Request, MPI_Status, RecvElements, SendElements,
@@ -423,10 +423,7 @@ unsafe fn receive(
     (source, tag): (c_int, c_int),
     (comm, status): (MPI_Comm, *mut MPI_Status),
 ) -> c_int {
-    let mpi = match enter("MPI_Recv") {
-        Ok(mpi) => mpi,
-        Err(code) => return code,
-    };
+    let mpi = entered!("MPI_Recv");
     on_communicator_in(&mpi, "MPI_Recv", comm, |mpi, object| {
         let received = match failed {
             Some(received) => received.map_err(|error| *error)?,
@@ -488,10 +485,7 @@ unsafe fn start_receive(
     (source, tag): (c_int, c_int),
     (comm, request): (MPI_Comm, *mut MPI_Request),
 ) -> c_int {
-    let mpi = match enter("MPI_Irecv") {
-        Ok(mpi) => mpi,
-        Err(code) => return code,
-    };
+    let mpi = entered!("MPI_Irecv");
     if let Some(id) = unsafe { start_receive_now(&mpi, elements, (source, tag), comm) } {
         unsafe { *request = handle_of(id) };
         return MPI_SUCCESS;
@@ -617,10 +611,7 @@ pub(crate) unsafe fn mpi_iprobe(
 }
 
 fn keep_message(mpi: &Mpi, id: mpi_over_am::MessageId, of: MPI_Comm) -> Outcome<MPI_Message> {
-    let handle = mpi.messages.insert(MessageObject { id, of });
-    handle.map(MPI_Message).ok_or_else(|| {
-        Failure::new(ErrorClass::NoMemory, "a million matched messages wait: receive some first")
-    })
+    mpi.messages.insert(MessageObject { id, of }).map(MPI_Message)
 }
 
 pub(crate) unsafe fn mpi_mprobe(

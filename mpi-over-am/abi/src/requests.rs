@@ -17,7 +17,7 @@ use smallvec::SmallVec;
 use crate::constants::{MPI_REQUEST_NULL, MPI_SUCCESS, MPI_UNDEFINED};
 use crate::engine::Communicator;
 use crate::failure::{Failure, Outcome, elements, not_null};
-use crate::state::Mpi;
+use crate::state::{Mpi, entered};
 use crate::statuses::{store, store_cancelled, store_empty};
 use crate::types::{MPI_Comm, MPI_Request, MPI_Status};
 
@@ -158,10 +158,7 @@ fn outcome_of_several(first_failure: Option<Owner>, of: &mut Owner) -> Outcome<(
 /// Runs a call about requests; a failure goes to the error handler of the communicator of the request that failed.
 #[inline(always)]
 pub(crate) fn on_requests(function: &str, call: impl FnOnce(&Mpi, &mut Owner) -> Outcome<()>) -> c_int {
-    let mpi = match crate::state::enter(function) {
-        Ok(mpi) => mpi,
-        Err(code) => return code,
-    };
+    let mpi = entered!(function);
     let mut of = Owner::Context(None);
     match call(&mpi, &mut of) {
         Ok(()) => MPI_SUCCESS,

@@ -30,7 +30,7 @@ use crate::groups::{group_of, keep_group};
 use crate::infos::{info_of, keep_info};
 use crate::objects::SessionObject;
 use crate::raise::{KeptErrhandler, On, check_errhandler, raise_through};
-use crate::state::{self, Mpi, enter};
+use crate::state::{self, Mpi, entered};
 use crate::text::{give_string, string_at};
 use crate::types::{MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info, MPI_Session};
 use crate::variables::start_mpi;
@@ -107,10 +107,7 @@ pub(crate) fn on_session(
     handle: MPI_Session,
     call: impl FnOnce(&Mpi, &SessionObject) -> Outcome<()>,
 ) -> c_int {
-    let mpi = match enter(function) {
-        Ok(mpi) => mpi,
-        Err(code) => return code,
-    };
+    let mpi = entered!(function);
     match session_of(&mpi, handle) {
         Ok(object) => match call(&mpi, &object) {
             Ok(()) => MPI_SUCCESS,
@@ -161,10 +158,7 @@ pub(crate) unsafe fn mpi_session_init(
         go_on_alone();
     }
     drop(starting);
-    let mpi = match enter(CALL) {
-        Ok(mpi) => mpi,
-        Err(code) => return code,
-    };
+    let mpi = entered!(CALL);
     let begin = || {
         let made = Rc::new(SessionObject {
             session: with_environment(&mpi, |environment| {
@@ -173,10 +167,7 @@ pub(crate) unsafe fn mpi_session_init(
             errhandler: KeptErrhandler::new(errhandler),
             handle: Cell::new(MPI_SESSION_NULL),
         });
-        let handle = mpi.sessions.insert(Rc::clone(&made));
-        let handle = handle.ok_or_else(|| {
-            Failure::new(ErrorClass::NoMemory, "a million sessions exist: finalize some first")
-        })?;
+        let handle = mpi.sessions.insert(Rc::clone(&made))?;
         made.handle.set(MPI_Session(handle));
         unsafe { *session = MPI_Session(handle) };
         Ok(())
@@ -285,10 +276,7 @@ impl FromGroups {
         function: &str,
         make: impl FnOnce(&Mpi, &Session, &str, &mpi_over_am::Info) -> Outcome<Option<Communicator>>,
     ) -> c_int {
-        let mpi = match enter(function) {
-            Ok(mpi) => mpi,
-            Err(code) => return code,
-        };
+        let mpi = entered!(function);
         let create = || {
             check_errhandler(On::Communicator, self.errhandler)?;
             let (at, info, tag) = (not_null(self.at)?, info_of(self.info)?, unsafe { string_at(self.tag)? });

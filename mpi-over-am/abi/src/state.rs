@@ -373,6 +373,17 @@ pub(crate) fn enter(function: &str) -> Result<Entered, c_int> {
     }
 }
 
+/// Enters MPI for the duration of the calling function, or returns the error code from it: see [`enter`].
+macro_rules! entered {
+    ($function:expr) => {
+        match crate::state::enter($function) {
+            Ok(mpi) => mpi,
+            Err(code) => return code,
+        }
+    };
+}
+pub(crate) use entered;
+
 /// Like [`enter`], but without a guard: the caller must not run code of the program. `None`: the call must use `enter`.
 #[inline(always)]
 pub(crate) fn enter_briefly() -> Option<&'static Mpi> {

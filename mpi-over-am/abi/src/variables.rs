@@ -27,7 +27,7 @@ use crate::constants::{
 use crate::control::{CONTROL_VARIABLES, Variable};
 use crate::engine::Environment;
 use crate::events::numbers_of_event;
-use crate::mpi_t::{HANDLES_FROM, in_tool, index_of, indexed, new_handle, put, put_string};
+use crate::mpi_t::{HANDLES_FROM, check_given, in_tool, index_of, indexed, new_handle, put, put_string};
 use crate::state::{self, Mpi};
 use crate::types::{MPI_Datatype, MPI_T_cvar_handle, MPI_T_enum};
 
@@ -210,9 +210,7 @@ pub(crate) unsafe fn mpi_t_cvar_handle_alloc(
 ) -> c_int {
     in_tool(|| {
         indexed(&CONTROL_VARIABLES, cvar_index)?;
-        if handle.is_null() {
-            return Err(MPI_T_ERR_INVALID);
-        }
+        check_given(handle.is_null())?;
         let number = new_handle();
         controls().handles.insert(number, cvar_index as usize);
         unsafe {
@@ -225,9 +223,7 @@ pub(crate) unsafe fn mpi_t_cvar_handle_alloc(
 
 pub(crate) unsafe fn mpi_t_cvar_handle_free(handle: *mut MPI_T_cvar_handle) -> c_int {
     in_tool(|| {
-        if handle.is_null() {
-            return Err(MPI_T_ERR_INVALID);
-        }
+        check_given(handle.is_null())?;
         controls().handles.remove(&unsafe { *handle }.0).ok_or(MPI_T_ERR_INVALID_HANDLE)?;
         unsafe { *handle = MPI_T_cvar_handle(0) };
         Ok(())
@@ -242,9 +238,7 @@ pub(crate) unsafe fn mpi_t_cvar_read(handle: MPI_T_cvar_handle, buf: *mut c_void
     in_tool(|| {
         let controls = controls();
         let setting = setting_of(&controls, handle)?;
-        if buf.is_null() {
-            return Err(MPI_T_ERR_INVALID);
-        }
+        check_given(buf.is_null())?;
         let text = value(setting, &controls)?;
         if setting.choices().is_empty() {
             // A value that is not a number is `auto`.
@@ -270,9 +264,7 @@ pub(crate) unsafe fn mpi_t_cvar_write(handle: MPI_T_cvar_handle, buf: *const c_v
         if state::stage().0 {
             return Err(MPI_T_ERR_CVAR_SET_NOT_NOW);
         }
-        if buf.is_null() {
-            return Err(MPI_T_ERR_INVALID);
-        }
+        check_given(buf.is_null())?;
         let text = if setting.choices.is_empty() {
             match unsafe { buf.cast::<i64>().read_unaligned() } {
                 -1 if setting.may_be_auto => "auto".to_owned(),

@@ -28,7 +28,7 @@ use crate::groups::keep_group;
 use crate::infos::{info_of, keep_info};
 use crate::objects::WindowObject;
 use crate::raise::{KeptErrhandler, raise_through};
-use crate::state::{Mpi, enter};
+use crate::state::{Mpi, enter, entered};
 use crate::types::{MPI_Comm, MPI_Group, MPI_Info, MPI_Win};
 
 /// Runs the error handler of a window for a failure.
@@ -104,9 +104,7 @@ pub(crate) fn keep(mpi: &Mpi, window: Window, base: usize, at: *mut MPI_Win) -> 
         model: MPI_WIN_UNIFIED,
         empty_pieces: RefCell::default(),
     });
-    let handle = mpi.windows.insert(Rc::clone(&object));
-    let handle = handle
-        .ok_or_else(|| Failure::new(ErrorClass::NoMemory, "a million windows exist: free some first"))?;
+    let handle = mpi.windows.insert(Rc::clone(&object))?;
     object.window.properties().set_handle(handle as u64);
     object.handle.set(MPI_Win(handle));
     unsafe { *at = MPI_Win(handle) };
@@ -213,10 +211,7 @@ pub(crate) unsafe fn mpi_win_free(win: *mut MPI_Win) -> c_int {
     if begun != MPI_SUCCESS {
         return begun;
     }
-    let mpi = match enter(CALL) {
-        Ok(mpi) => mpi,
-        Err(code) => return code,
-    };
+    let mpi = entered!(CALL);
     let Some(Ok(object)) = mpi.windows.remove(handle.0).map(Rc::try_unwrap) else {
         let failure = Failure::new(ErrorClass::Window, "the window is still in use by another call");
         return finish_alone(&mpi, CALL, Err(failure));
