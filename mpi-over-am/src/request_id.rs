@@ -28,8 +28,8 @@ pub(crate) const SLOTS_KEPT: usize = 1 << 16;
 impl RequestId {
     /// The receive of a blocking call. There is at most one at a time, and its slot is never allocated.
     pub(crate) const BLOCKING_RECEIVE: Self = Self(LIVE);
-    /// The request of every send that was complete when the call that started it returned. It has no record of its own, and can be waited
-    /// for, copied and freed any number of times.
+    /// The request of every send or transfer of a window that was complete when the call that started it returned. It has no record of its
+    /// own, and can be waited for, copied and freed any number of times.
     pub const ENDED_SEND: Self = Self(LIVE | 2);
     /// The request of every receive from [`PROC_NULL`](crate::PROC_NULL), which is complete at once. See [`ENDED_SEND`](Self::ENDED_SEND).
     pub const RECEIVED_FROM_NOBODY: Self = Self(LIVE | 3);

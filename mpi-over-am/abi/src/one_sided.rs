@@ -15,7 +15,7 @@ use mpi_over_am::window::{Assertion, Lock, TargetData, Word};
 use mpi_over_am::{ErrorClass, PROC_NULL, RequestId, SendData};
 
 use crate::constants::{
-    MPI_BYTE, MPI_LOCK_EXCLUSIVE, MPI_LOCK_SHARED, MPI_MODE_NOCHECK, MPI_MODE_NOPRECEDE, MPI_MODE_NOPUT,
+    MPI_LOCK_EXCLUSIVE, MPI_LOCK_SHARED, MPI_MODE_NOCHECK, MPI_MODE_NOPRECEDE, MPI_MODE_NOPUT,
     MPI_MODE_NOSTORE, MPI_MODE_NOSUCCEED, MPI_NO_OP, MPI_SUCCESS,
 };
 use crate::data::{
@@ -24,22 +24,22 @@ use crate::data::{
 use crate::failure::{Failure, Outcome};
 use crate::groups::group_of;
 use crate::operations::{op_of, predefined};
-use crate::requests::keep_request;
-use crate::state::{Mpi, enter, enter_briefly};
+use crate::requests::handle_of;
+use crate::state::{Mpi, enter_briefly, entered};
 use crate::types::{
     MPI_Datatype, MPI_Group, MPI_Op, MPI_Request, MPI_Win, RecvElements, SendElements, Target,
 };
 use crate::windows::{on_window, on_window_in};
 
-/// Calls `call` with the elements that a program names in a window. `None`: the rank is `MPI_PROC_NULL`.
-fn with_target<R>(
+/// Calls `call` with the elements that a program names in a window, unless the rank is `MPI_PROC_NULL`.
+fn with_target(
     mpi: &Mpi,
     (rank, displacement, count, datatype): Target,
-    call: impl FnOnce(TargetData<'_>) -> mpi_over_am::Result<R>,
-) -> Outcome<Option<R>> {
+    call: impl FnOnce(TargetData<'_>) -> mpi_over_am::Result<()>,
+) -> Outcome<()> {
     let datatype = &datatype_for(mpi, datatype, count)?;
     let target = TargetData { rank: dest_of(rank)?, displacement, count: count_of(count)?, datatype };
-    if target.rank == PROC_NULL { Ok(None) } else { Ok(Some(call(target)?)) }
+    if target.rank == PROC_NULL { Ok(()) } else { Ok(call(target)?) }
 }
 
 /// The origin's elements of an operation; `None` with `MPI_NO_OP`, which ignores them.
@@ -50,17 +50,9 @@ unsafe fn origin_of(mpi: &Mpi, origin: SendElements, op: MPI_Op) -> Outcome<Opti
     if op == MPI_NO_OP { Ok(None) } else { unsafe { to_send(mpi, origin) }.map(Some) }
 }
 
-/// Stores the request of a transfer. If there is none, because the target is `MPI_PROC_NULL`, stores a request that is complete.
-unsafe fn give(mpi: &Mpi, id: Option<RequestId>, request: *mut MPI_Request) -> Outcome<()> {
-    let communicator = &mpi.world.communicator;
-    let id = match id {
-        Some(id) => id,
-        None => {
-            let nothing = unsafe { to_send(mpi, (std::ptr::null(), 0, MPI_BYTE)) }?;
-            communicator.isend_data(mpi_over_am::Mode::Standard, &nothing, PROC_NULL, 0)?
-        }
-    };
-    unsafe { *request = keep_request(communicator, id) };
+/// Stores the request of a transfer, which is complete when the call returns.
+unsafe fn give_ended(request: *mut MPI_Request) -> Outcome<()> {
+    unsafe { *request = handle_of(RequestId::ENDED_SEND) };
     Ok(())
 }
 
@@ -150,16 +142,6 @@ unsafe fn update_all_now(
     done().is_some()
 }
 
-/// Enters MPI for the duration of a call, or returns from the call if that fails.
-macro_rules! enter {
-    ($function:expr) => {
-        match enter($function) {
-            Ok(mpi) => mpi,
-            Err(code) => return code,
-        }
-    };
-}
-
 /// `MPI_Put` and `MPI_Get`.
 macro_rules! transfers {
     ($($call:ident $name:literal $now:ident $in_full:ident
@@ -210,14 +192,14 @@ macro_rules! transfers {
             target_datatype: MPI_Datatype,
             win: MPI_Win,
         ) -> c_int {
-            let mpi = enter!($name);
+            let mpi = entered!($name);
             let (origin, target) = ((at, count, datatype), (rank, displacement, target_count, target_datatype));
             if unsafe { $now(&mpi, origin, target, win) } {
                 return MPI_SUCCESS;
             }
             on_window_in(&mpi, $name, win, move |mpi, object| {
                 let origin = unsafe { $convert(mpi, origin) }?;
-                with_target(mpi, target, |target| object.window.$transfer(&origin, target)).map(drop)
+                with_target(mpi, target, |target| object.window.$transfer(&origin, target))
             })
         }
     )* };
@@ -236,7 +218,7 @@ pub(crate) unsafe fn mpi_accumulate_c(
     op: MPI_Op,
     win: MPI_Win,
 ) -> c_int {
-    let mpi = enter!("MPI_Accumulate");
+    let mpi = entered!("MPI_Accumulate");
     let (rank, displacement, count, datatype) = target;
     if (origin.1, count, origin.2) == (1, 1, datatype)
         && let Some(kind) = mpi.predefined_kind(datatype)
@@ -250,7 +232,7 @@ pub(crate) unsafe fn mpi_accumulate_c(
     on_window_in(&mpi, "MPI_Accumulate", win, move |mpi, object| {
         let op = op_of(mpi, op)?;
         let origin = unsafe { to_send(mpi, origin) }?;
-        with_target(mpi, target, |target| object.window.accumulate_data(&origin, target, &op)).map(drop)
+        with_target(mpi, target, |target| object.window.accumulate_data(&origin, target, &op))
     })
 }
 
@@ -261,7 +243,7 @@ pub(crate) unsafe fn mpi_get_accumulate_c(
     op: MPI_Op,
     win: MPI_Win,
 ) -> c_int {
-    let mpi = enter!("MPI_Get_accumulate");
+    let mpi = entered!("MPI_Get_accumulate");
     unsafe { get_accumulate((&mpi, "MPI_Get_accumulate"), origin, result, target, op, win) }
 }
 
@@ -284,7 +266,6 @@ unsafe fn get_accumulate(
         with_target(mpi, target, |target| {
             object.window.get_accumulate_data(origin.as_ref(), &result, target, &op)
         })
-        .map(drop)
     })
 }
 
@@ -296,8 +277,8 @@ pub(crate) unsafe fn mpi_rput_c(
 ) -> c_int {
     on_window("MPI_Rput", win, |mpi, object| {
         let origin = unsafe { to_send(mpi, origin) }?;
-        let id = with_target(mpi, target, |target| object.window.rput_data(&origin, target))?;
-        unsafe { give(mpi, id, request) }
+        with_target(mpi, target, |target| object.window.put_data(&origin, target))?;
+        unsafe { give_ended(request) }
     })
 }
 
@@ -309,8 +290,8 @@ pub(crate) unsafe fn mpi_rget_c(
 ) -> c_int {
     on_window("MPI_Rget", win, |mpi, object| {
         let origin = unsafe { to_receive(mpi, origin) }?;
-        let id = with_target(mpi, target, |target| object.window.rget_data(&origin, target))?;
-        unsafe { give(mpi, id, request) }
+        with_target(mpi, target, |target| object.window.get_data(&origin, target))?;
+        unsafe { give_ended(request) }
     })
 }
 
@@ -324,8 +305,8 @@ pub(crate) unsafe fn mpi_raccumulate_c(
     on_window("MPI_Raccumulate", win, |mpi, object| {
         let op = op_of(mpi, op)?;
         let origin = unsafe { to_send(mpi, origin) }?;
-        let id = with_target(mpi, target, |target| object.window.raccumulate_data(&origin, target, &op))?;
-        unsafe { give(mpi, id, request) }
+        with_target(mpi, target, |target| object.window.accumulate_data(&origin, target, &op))?;
+        unsafe { give_ended(request) }
     })
 }
 
@@ -341,10 +322,10 @@ pub(crate) unsafe fn mpi_rget_accumulate_c(
         let origin = unsafe { origin_of(mpi, origin, op) }?;
         let op = op_of(mpi, op)?;
         let result = unsafe { to_receive(mpi, result) }?;
-        let id = with_target(mpi, target, |target| {
-            object.window.rget_accumulate_data(origin.as_ref(), &result, target, &op)
+        with_target(mpi, target, |target| {
+            object.window.get_accumulate_data(origin.as_ref(), &result, target, &op)
         })?;
-        unsafe { give(mpi, id, request) }
+        unsafe { give_ended(request) }
     })
 }
 
@@ -357,7 +338,7 @@ pub(crate) unsafe fn mpi_fetch_and_op(
     op: MPI_Op,
     win: MPI_Win,
 ) -> c_int {
-    let mpi = enter!("MPI_Fetch_and_op");
+    let mpi = entered!("MPI_Fetch_and_op");
     if !result_addr.is_null()
         && let Some(kind) = mpi.predefined_kind(datatype)
         && let Some(old) =
@@ -380,7 +361,7 @@ pub(crate) unsafe fn mpi_compare_and_swap(
     target_disp: i64,
     win: MPI_Win,
 ) -> c_int {
-    let mpi = enter!("MPI_Compare_and_swap");
+    let mpi = entered!("MPI_Compare_and_swap");
     // SAFETY: a compare-and-swap creates and frees no window.
     if !result_addr.is_null()
         && let Some(window) = unsafe { mpi.window_for_a_moment(win) }
@@ -527,7 +508,7 @@ pub(crate) unsafe fn mpi_win_flush(rank: c_int, win: MPI_Win) -> c_int {
 
 #[inline(never)]
 fn flush_in_full(rank: c_int, win: MPI_Win) -> c_int {
-    let mpi = enter!("MPI_Win_flush");
+    let mpi = entered!("MPI_Win_flush");
     if flush_now(&mpi, rank, win) {
         return MPI_SUCCESS;
     }

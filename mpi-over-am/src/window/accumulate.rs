@@ -21,7 +21,6 @@ use crate::buffer::{self, Datum, InPlace, RecvData, Scatter, SendData};
 use crate::error::{Error, ErrorClass, Result};
 use crate::op::{Op, PredefinedOp};
 use crate::policy::LockPolicy;
-use crate::request_id::RequestId;
 use crate::state::State;
 use mpi_datatype::op::{Combine, Word, Words, combine_of, function_of};
 use mpi_datatype::{Datatype, Kind, Predefined};
@@ -143,30 +142,6 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.update("Window::get_accumulate", origin, Some(result), target, op)
     }
 
-    /// Like [`accumulate_data`](Self::accumulate_data), as a request, which is complete at once (`MPI_Raccumulate`).
-    ///
-    /// # Errors
-    /// Those of [`accumulate_data`](Self::accumulate_data).
-    pub fn raccumulate_data(&self, origin: &SendData, target: TargetData<'_>, op: &Op) -> Result<RequestId> {
-        self.accumulate_data(origin, target, op)?;
-        self.request_that_is_over()
-    }
-
-    /// Like [`get_accumulate_data`](Self::get_accumulate_data), as a request, which is complete at once (`MPI_Rget_accumulate`).
-    ///
-    /// # Errors
-    /// Those of [`accumulate_data`](Self::accumulate_data).
-    pub fn rget_accumulate_data(
-        &self,
-        origin: Option<&SendData>,
-        result: &RecvData,
-        target: TargetData<'_>,
-        op: &Op,
-    ) -> Result<RequestId> {
-        self.get_accumulate_data(origin, result, target, op)?;
-        self.request_that_is_over()
-    }
-
     /// Combines elements of a task's window with `count` elements of a datatype in `memory`; see [`put_layout`](Self::put_layout).
     ///
     /// # Errors
@@ -204,7 +179,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         let len = target.datatype.size();
         for given in [new.packed_len(), expected.packed_len(), result.packed_len()] {
             if given != len {
-                return Err(wrong_count(CALL, given, len));
+                return Err(Error::count(CALL, given, len));
             }
         }
         if !self.check_target(CALL, len, target)? {
@@ -390,10 +365,10 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         let wanted = target.datatype.packed_len(target.count)?;
         let given = [origin.filter(|_| !is_noop).map(SendData::packed_len), result.map(RecvData::packed_len)];
         if let Some(given) = given.into_iter().flatten().find(|&given| given != wanted) {
-            return Err(wrong_count(call, given, wanted));
+            return Err(Error::count(call, given, wanted));
         }
         if origin.is_none() && !is_noop {
-            return Err(wrong_count(call, 0, wanted));
+            return Err(Error::count(call, 0, wanted));
         }
         if !self.check_target(call, wanted, target)? {
             return Ok(());
@@ -603,9 +578,4 @@ fn number_of<T: Number>(word: Word) -> T {
     let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut number);
     bytes.copy_from_slice(&word[..bytes.len()]);
     number[0]
-}
-
-fn wrong_count(call: &'static str, given: u64, expected: u64) -> Error {
-    let [given, expected] = [given, expected].map(|len| usize::try_from(len).unwrap_or(usize::MAX));
-    Error::Count { call, given, expected }
 }

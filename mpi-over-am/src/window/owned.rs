@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::op::PredefinedOp;
 use crate::policy::LockPolicy;
 use crate::request::OwnedRequest;
+use crate::request_id::RequestId;
 use mpi_datatype::{Datatype, Predefined};
 
 impl<F: Fabric, L: LockPolicy> Window<F, L> {
@@ -83,10 +84,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         memory: Vec<T>,
         start: impl FnOnce(&mut Vec<Started>) -> Result<()>,
     ) -> Result<OwnedRequest<T, F, L>> {
-        let id = match self.start_one(start)? {
-            Some(request) => request,
-            None => self.request_that_is_over()?,
-        };
+        let id = self.start_one(start)?.unwrap_or(RequestId::ENDED_SEND);
         self.communicator.keep(id, memory)
     }
 }

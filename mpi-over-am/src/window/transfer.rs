@@ -148,24 +148,6 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         Ok(())
     }
 
-    /// Like [`put_data`](Self::put_data), as a request, which is complete at once (`MPI_Rput`).
-    ///
-    /// # Errors
-    /// Those of [`put_data`](Self::put_data).
-    pub fn rput_data(&self, origin: &SendData, target: TargetData<'_>) -> Result<RequestId> {
-        self.put_data(origin, target)?;
-        self.request_that_is_over()
-    }
-
-    /// Like [`get_data`](Self::get_data), as a request, which is complete at once (`MPI_Rget`).
-    ///
-    /// # Errors
-    /// Those of [`get_data`](Self::get_data).
-    pub fn rget_data(&self, origin: &RecvData, target: TargetData<'_>) -> Result<RequestId> {
-        self.get_data(origin, target)?;
-        self.request_that_is_over()
-    }
-
     /// Copies `count` elements of a datatype from `memory` to a task's window. The datatype's displacements are bytes in `memory`; see
     /// [`View::new`](crate::View::new).
     ///
@@ -191,13 +173,6 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         target: TargetData<'_>,
     ) -> Result<()> {
         buffer::lend_elements_mut(memory, elements, |data| self.get_data(&data, target))
-    }
-
-    pub(crate) fn request_that_is_over(&self) -> Result<RequestId> {
-        let mut state = self.communicator.state()?;
-        let request = state.handlers().requests.insert(false);
-        state.handlers().requests.end(request, None);
-        Ok(request)
     }
 
     /// Copies elements to a task's window, starting at a displacement in the target's units.
@@ -362,8 +337,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         }
         let wanted = target.datatype.packed_len(target.count)?;
         if wanted != len {
-            let [given, expected] = [len, wanted].map(|len| usize::try_from(len).unwrap_or(usize::MAX));
-            return Err(Error::Count { call, given, expected });
+            return Err(Error::count(call, len, wanted));
         }
         Ok(len > 0 || target.count > 0)
     }
