@@ -49,6 +49,33 @@ pub(crate) fn of_threads(tasks: u32, many: impl Fn(&Environment<Threads>) + Sync
     configs(tasks).into_iter().for_each(|config| job(config, tasks, &many, |_| {}));
 }
 
+/// Runs jobs in which each task calls for each of [`THREADS`] duplicates of its world: the tasks below `shared` call `many` in a thread for
+/// each duplicate, the others call `single` for one after the other.
+pub(crate) fn for_duplicates(
+    tasks: u32,
+    shared: &[u32],
+    many: impl Fn(&Communicator<Threads>) + Sync,
+    single: impl Fn(&Communicator) + Sync,
+) {
+    let many = |environment: &Environment<Threads>| {
+        let world = environment.world();
+        let own: Vec<_> = (0..THREADS).map(|_| world.dup().unwrap()).collect();
+        std::thread::scope(|threads| {
+            for communicator in &own {
+                threads.spawn(|| many(communicator));
+            }
+        });
+    };
+    let single = |environment: &Environment| {
+        let world = environment.world();
+        let own: Vec<_> = (0..THREADS).map(|_| world.dup().unwrap()).collect();
+        own.iter().for_each(&single);
+    };
+    for &shared in shared {
+        configs(tasks).into_iter().for_each(|config| job(config, shared, many, single));
+    }
+}
+
 pub(crate) fn configs(tasks: u32) -> [Config; 3] {
     [Config::new(tasks), Config::hostile(tasks, 21), Config::hostile(tasks, 22)]
 }

@@ -4,7 +4,7 @@
 
 use mpi_over_am::{ErrorClass, ErrorHandler, Info, LockPolicy, op};
 
-use crate::threads::{Communicator, THREADS, configs, job, of_threads};
+use crate::threads::{Communicator, THREADS, for_duplicates, of_threads};
 
 /// Makes communicators by `create`, `create_group`, `dup_with_info`, `idup` and `idup_with_info`.
 fn creations<L: LockPolicy>(world: &Communicator<L>) {
@@ -42,32 +42,7 @@ fn creations<L: LockPolicy>(world: &Communicator<L>) {
 
 #[test]
 fn tasks_of_many_threads_and_of_one_meet_in_all_of_it() {
-    for shared in [1, 3, 4] {
-        for config in configs(4) {
-            job(
-                config,
-                shared,
-                |environment| {
-                    let world = environment.world();
-                    let own: Vec<_> = (0..THREADS).map(|_| world.dup().unwrap()).collect();
-                    std::thread::scope(|threads| {
-                        for communicator in &own {
-                            threads.spawn(move || {
-                                creations(communicator);
-                            });
-                        }
-                    });
-                },
-                |environment| {
-                    let world = environment.world();
-                    let own: Vec<_> = (0..THREADS).map(|_| world.dup().unwrap()).collect();
-                    for communicator in &own {
-                        creations(communicator);
-                    }
-                },
-            );
-        }
-    }
+    for_duplicates(4, &[1, 3, 4], creations, creations);
 }
 
 /// Two sides of two tasks each talk, merge, and make parts; wrong calls are refused.
@@ -105,28 +80,7 @@ fn sides<L: LockPolicy>(world: &Communicator<L>) {
 
 #[test]
 fn two_sides_of_tasks_of_many_threads_and_of_one() {
-    for shared in [1, 2, 4] {
-        for config in configs(4) {
-            job(
-                config,
-                shared,
-                |environment| {
-                    let world = environment.world();
-                    let own: Vec<_> = (0..THREADS).map(|_| world.dup().unwrap()).collect();
-                    std::thread::scope(|threads| {
-                        for communicator in &own {
-                            threads.spawn(move || sides(communicator));
-                        }
-                    });
-                },
-                |environment| {
-                    let world = environment.world();
-                    let own: Vec<_> = (0..THREADS).map(|_| world.dup().unwrap()).collect();
-                    own.iter().for_each(sides);
-                },
-            );
-        }
-    }
+    for_duplicates(4, &[1, 2, 4], sides, sides);
 }
 
 #[test]

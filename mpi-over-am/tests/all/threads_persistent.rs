@@ -8,7 +8,7 @@ use am_core::testing::Random;
 use mpi_over_am::{Error, ErrorClass, LockPolicy, Mode, PROC_NULL, Persistent, Threads, collective, op};
 
 use crate::one_thread::alike::common::pattern;
-use crate::threads::{Communicator, THREADS, configs, job, of_threads};
+use crate::threads::{Communicator, THREADS, configs, for_duplicates, job, of_threads};
 
 /// Rounds of a persistent send and receive in every mode, with the thread of the same number in the next task.
 fn rounds(world: &Communicator<Threads>, thread: u32) {
@@ -154,28 +154,7 @@ fn persistent_collectives<L: LockPolicy>(world: &Communicator<L>) {
 
 #[test]
 fn persistent_collectives_of_threads_meet_those_of_tasks_of_one() {
-    for shared in [1, 3] {
-        for config in configs(3) {
-            job(
-                config,
-                shared,
-                |environment| {
-                    let world = environment.world();
-                    let own: Vec<_> = (0..THREADS).map(|_| world.dup().unwrap()).collect();
-                    std::thread::scope(|threads| {
-                        for communicator in &own {
-                            threads.spawn(move || persistent_collectives(communicator));
-                        }
-                    });
-                },
-                |environment| {
-                    let world = environment.world();
-                    let own: Vec<_> = (0..THREADS).map(|_| world.dup().unwrap()).collect();
-                    own.iter().for_each(persistent_collectives);
-                },
-            );
-        }
-    }
+    for_duplicates(3, &[1, 3], persistent_collectives, persistent_collectives);
 }
 
 const ROUNDS: u64 = 4;

@@ -7,7 +7,7 @@ use mpi_over_am::datatype::{Datatype, Predefined};
 use mpi_over_am::{LayoutPart, LockPolicy, Mode, Neighbours, Placement, Tested, Threads, collective, op};
 
 use crate::one_thread::alike::common::pattern;
-use crate::threads::{Communicator, THREADS, configs, job};
+use crate::threads::{Communicator, THREADS, configs, for_duplicates, job};
 
 /// Messages of many lengths, in an order that depends on the seed, from parts of one buffer to parts of another one.
 fn traffic(world: &Communicator<Threads>, seed: u64) {
@@ -148,26 +148,10 @@ fn collectives<L: LockPolicy>(world: &Communicator<L>) {
 
 #[test]
 fn collectives_of_scopes_meet_those_of_tasks_of_one_thread() {
-    for shared in [0, 1, 3] {
-        for config in configs(3) {
-            job(
-                config,
-                shared,
-                |environment| {
-                    let world = environment.world();
-                    let own: Vec<_> = (0..THREADS).map(|_| world.dup().unwrap()).collect();
-                    std::thread::scope(|threads| {
-                        for communicator in &own {
-                            threads.spawn(move || (0..3).for_each(|_| collectives(communicator)));
-                        }
-                    });
-                },
-                |environment| {
-                    let world = environment.world();
-                    let own: Vec<_> = (0..THREADS).map(|_| world.dup().unwrap()).collect();
-                    own.iter().for_each(|communicator| (0..3).for_each(|_| collectives(communicator)));
-                },
-            );
-        }
-    }
+    for_duplicates(
+        3,
+        &[0, 1, 3],
+        |world| (0..3).for_each(|_| collectives(world)),
+        |world| (0..3).for_each(|_| collectives(world)),
+    );
 }
