@@ -10,8 +10,10 @@ pub struct Variables(String);
 const PREFIXES: [&str; 4] = ["AM_", "MPI_", "MP_", "LAM_MPI_"];
 /// Variables that begin like settings but are not settings: the launcher writes them.
 const WRITTEN_BY_THE_LAUNCHER: [&str; 5] = ["AM_JOB", "AM_TASK", "AM_NUM_TASKS", "AM_PINNED", "AM_TERMINAL"];
-/// The longest value of a setting, in bytes. A longer value belongs to a variable that is no setting: a path, for example.
+/// The longest value of a setting, in bytes. A longer value is that of a variable that is no setting, such as a path, or is a mistake.
 const VALUE_BYTES_MAX: usize = 64;
+/// Number of characters that a job file keeps of a value that no setting can have.
+const SHOWN_CHARS: usize = 16;
 
 /// Whether a variable has a prefix of setting names.
 #[must_use]
@@ -19,15 +21,24 @@ pub fn is_named_like_a_setting(name: &str) -> bool {
     PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
+/// The value, if a setting can have it. Otherwise the beginning of the value and an ellipsis, which the table that has the setting refuses.
+fn as_part_of_a_line(value: String) -> String {
+    if value.len() <= VALUE_BYTES_MAX && !value.contains('\n') {
+        return value;
+    }
+    let beginning = value.chars().take_while(|&letter| letter != '\n').take(SHOWN_CHARS);
+    beginning.chain("...".chars()).collect()
+}
+
 impl Variables {
     /// Picks from an environment the variables that the tables of layers above may know.
     pub fn of_other_tables(environment: impl Iterator<Item = (String, String)>) -> Self {
-        let is_theirs = |(name, value): &(String, String)| {
-            let is_line = value.len() <= VALUE_BYTES_MAX && !value.contains('\n');
+        let is_theirs = |(name, _): &(String, String)| {
             let is_ours = Settings::knows(name) || WRITTEN_BY_THE_LAUNCHER.contains(&name.as_str());
-            is_line && !is_ours && is_named_like_a_setting(name)
+            !is_ours && is_named_like_a_setting(name) && !name.contains('\n')
         };
-        Self(environment.filter(is_theirs).map(|(name, value)| format!("{name}={value}\n")).collect())
+        let line = |(name, value): (String, String)| format!("{name}={}\n", as_part_of_a_line(value));
+        Self(environment.filter(is_theirs).map(line).collect())
     }
 
     /// Reads the lines of a job file.
@@ -87,12 +98,23 @@ mod tests {
         ];
         let environment = environment.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
         let others = Variables::of_other_tables(environment);
-        assert_eq!(others, Variables("AM_EAGER_LIMIT_BYTES=7\nMPI_LONG_MSG=9\n".to_owned()));
+        let kept = "AM_EAGER_LIMIT_BYTES=7\nMPI_LONG_MSG=9\nMPI_HOME=xxxxxxxxxxxxxxxx...\n";
+        assert_eq!(others, Variables(kept.to_owned()));
         let settings = Settings { credits: 5, heap_bytes: Some(3 << 20), ..Settings::default() };
         let carried = Variables::of_lines(others.lines_with(&settings));
         assert_eq!(Settings::from_variables(|name| carried.get(name)).unwrap(), settings);
         assert_eq!(carried.get("MPI_LONG_MSG").as_deref(), Some("9"));
         assert_eq!(carried.unknown_to::<Settings>().collect::<Vec<_>>(), ["AM_EAGER_LIMIT_BYTES"]);
+    }
+
+    #[test]
+    fn a_value_that_no_setting_can_have_is_seen_by_the_table_of_the_setting() {
+        let blanks = " ".repeat(VALUE_BYTES_MAX);
+        let environment = [("MP_EAGER_LIMIT", format!("{blanks}7")), ("MPI_LONG_MAX", "7\n8".to_owned())];
+        let environment = environment.map(|(name, value)| (name.to_owned(), value));
+        let others = Variables::of_other_tables(environment.into_iter());
+        assert_eq!(others.get("MP_EAGER_LIMIT"), Some(format!("{}...", &blanks[..SHOWN_CHARS])));
+        assert_eq!(others.get("MPI_LONG_MAX").as_deref(), Some("7..."));
     }
 
     #[test]

@@ -94,13 +94,15 @@ fn a_talkative_task_says_how_it_starts_and_what_it_has_done() {
 #[test]
 fn a_foreign_name_with_a_senseless_value_is_refused() {
     // Without a launcher, because then the task itself reads the variable.
-    job("a_foreign_name_with_a_senseless_value_is_refused")
-        .env("MP_EAGER_LIMIT", "many")
-        .without_launcher()
-        .run(|| {
-            let error = Environment::init().expect_err("many is no number").to_string();
-            assert!(error.contains("MP_EAGER_LIMIT") && error.contains("many"), "{error}");
-        });
+    for value in ["many".to_owned(), format!("many{}", " ".repeat(100))] {
+        job("a_foreign_name_with_a_senseless_value_is_refused")
+            .env("MP_EAGER_LIMIT", value)
+            .without_launcher()
+            .run(|| {
+                let error = Environment::init().expect_err("many is no number").to_string();
+                assert!(error.contains("MP_EAGER_LIMIT") && error.contains("many"), "{error}");
+            });
+    }
 }
 
 /// A sender that assumes a different limit for the receiver's early messages exceeds its part of the budget.

@@ -1,8 +1,9 @@
 //! An installation under a prefix: its programs work from there, and pkg-config and CMake find it.
 
-use std::env;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
+use std::{env, fs};
 
 use am_tests::programs::{self, Scratch, run};
 
@@ -114,6 +115,25 @@ fn cmake_finds_it() {
     let mut test = Command::new("ctest");
     let text = said(test.arg("--output-on-failure").current_dir(&folder));
     assert!(text.contains("100% tests passed"), "{text}");
+}
+
+/// A target folder that the caller has named relative to another folder is not used: mpi-install installs what lies beside it.
+#[test]
+fn what_is_installed_is_built_into_its_own_folder() {
+    programs::build();
+    let scratch = Scratch::new("mpi-prefix-build");
+    let [cargo, words] = ["cargo", "words"].map(|name| scratch.path().join(name));
+    fs::write(&cargo, "#!/bin/sh\nprintf '%s\\n' \"$@\" > \"$WORDS\"\n").expect("a test can write here");
+    fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).expect("the file is ours");
+    let mut install = Command::new(programs::folder().join("mpi-install"));
+    install.arg("--prefix").arg(scratch.path().join("prefix")).envs([("CARGO", &cargo), ("WORDS", &words)]);
+    let _ = said(install.env("CARGO_TARGET_DIR", "elsewhere"));
+    let words = fs::read_to_string(&words).expect("the build was started");
+    let folder = programs::folder().canonicalize().expect("the path exists");
+    let profile = if folder.ends_with("debug") { "dev" } else { "release" };
+    let target = folder.parent().expect("target/PROFILE").display().to_string();
+    let end = ["--profile", profile, "--target-dir", &target];
+    assert!(words.lines().collect::<Vec<_>>().ends_with(&end), "{words}");
 }
 
 /// Installs under a prefix of this test's own.

@@ -48,6 +48,11 @@ fn show_is_a_line_of_a_compiler() {
     let options = said(tool("mpicc").arg("-showme:link"));
     assert!(options.starts_with("-L") && options.contains("-lmpi_abi"), "{options}");
     assert!(!said(tool("mpicc").args(["-show", "-c", "x.c"])).contains("-lmpi_abi"));
+    // A shell reads the words of the command as they were given.
+    let odd = ["-DTEXT=\"a b\"", "it's.c", "$HOME", ""];
+    let shown = said(tool("mpicc").env("AM_CC", "printf %s:").arg("-show").args(odd));
+    let read = said(Command::new("sh").arg("-c").arg(shown));
+    assert!(read.starts_with(&(odd.join(":") + ":-I")), "{read}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! The installer is a program and not a makefile: it knows the outputs of the build and their folders, needs nothing but cargo, and
 //! contains the generated texts (`mpif.h`, the module's source).
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -87,13 +87,8 @@ fn build() -> io::Result<PathBuf> {
     let folder =
         own.parent().ok_or_else(|| io::Error::other("the folder of this program is unknown"))?.to_owned();
     if let Some(cargo) = env::var_os("CARGO") {
-        let mut command = Command::new(cargo);
-        command
-            .args(["build", "-p", "mpi-over-am-abi", "-p", "mpi-over-am-malloc", "-p", "am-via-launch"])
-            .current_dir(env!("CARGO_MANIFEST_DIR"));
-        if folder.ends_with("release") {
-            command.arg("--release");
-        }
+        let mut command = build_command(&cargo, &folder)
+            .ok_or_else(|| io::Error::other("this program is not in the folder of a profile"))?;
         let status = command.status()?;
         if !status.success() {
             return Err(io::Error::other(format!("the build has failed: {status}")));
@@ -105,6 +100,23 @@ fn build() -> io::Result<PathBuf> {
             "libmpi_abi.so is not beside this program, because `cargo install` leaves libraries out: run `cargo mpi-install --prefix FOLDER` in the folder of the source",
         )),
     }
+}
+
+/// The command that builds the other programs into `folder`, which is `target/PROFILE`; `None` if it is not. A relative target folder of
+/// the caller would be another folder for this command.
+fn build_command(cargo: &OsStr, folder: &Path) -> Option<Command> {
+    let profile = match folder.file_name()?.to_str()? {
+        "debug" => "dev",
+        other => other,
+    };
+    let mut command = Command::new(cargo);
+    command
+        .args(["build", "-p", "mpi-over-am-abi", "-p", "mpi-over-am-malloc", "-p", "am-via-launch"])
+        .args(["--profile", profile])
+        .arg("--target-dir")
+        .arg(folder.parent()?)
+        .current_dir(env!("CARGO_MANIFEST_DIR"));
+    Some(command)
 }
 
 fn install(from: &Path, prefix: &Path) -> io::Result<()> {

@@ -115,7 +115,13 @@ impl Wrapper {
             }
         }
         if request != Request::Run {
-            let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+            // The compiler's name comes first. It may be several words.
+            let has_compiler = !matches!(request, Request::CompileOptions | Request::LinkOptions);
+            let word = |(at, word): (usize, &OsString)| match word.to_string_lossy() {
+                compiler if at == 0 && has_compiler => compiler.into_owned(),
+                word => for_a_shell(&word),
+            };
+            let words: Vec<_> = words.iter().enumerate().map(word).collect();
             return standard_output::say(self.name, &words.join(" "));
         }
         let error = fortran::command(&compiler).args(&words[1..]).exec();
@@ -145,6 +151,15 @@ impl Wrapper {
         options.push(joined("-I", &paths.include));
         options
     }
+}
+
+/// A word as a shell reads it, in quotes if it needs them.
+fn for_a_shell(word: &str) -> String {
+    let is_safe = |letter: char| letter.is_ascii_alphanumeric() || "/._-+=:,@%".contains(letter);
+    if !word.is_empty() && word.chars().all(is_safe) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 fn joined(option: &str, path: &Path) -> OsString {
