@@ -349,30 +349,38 @@ fn a_host_that_is_lost_is_an_error_at_the_others() {
     assert_eq!(said.matches("the body has ended").count(), 2, "{said}");
 }
 
-/// Task 0 ends without joining the job, when task 1 has joined. Task 2 joins later.
+/// Task 0 ends without joining the job, when task 1 has joined. Task 2 joins later. The launcher ends the job a second after task 0's end.
+/// If a busy machine did not run task 2 until then, the job is run again.
 #[test]
 fn a_task_that_never_joins_is_told_to_other_hosts() {
-    let said = said_on_hosts("a_task_that_never_joins_is_told_to_other_hosts", (3, "a,b,c"), || {
-        let number = std::env::var("AM_TASK").expect("a task has a number");
-        match &*number {
-            "0" => return wait_for_file("joined"),
-            "2" => wait_for_file("told"),
-            _ => {}
-        }
-        let task = Task::join().expect("an agent made a job");
-        let mut context = task.context().expect("libfabric is there (Debian: libfabric1)");
-        make_file("joined");
-        let error = context.gfence().expect_err("task 0 joins no fence");
-        println!("task {number}: {error}");
-        make_file("told");
-    });
-    let Some((good, said)) = said else { return };
-    assert!(!good, "{said}");
-    for task in [1, 2] {
-        let line = said.lines().find(|line| line.contains(&format!("task {task}: ")));
+    let run = || {
+        said_on_hosts("a_task_that_never_joins_is_told_to_other_hosts", (3, "a,b,c"), || {
+            let number = std::env::var("AM_TASK").expect("a task has a number");
+            match &*number {
+                "0" => return wait_for_file("joined"),
+                "2" => wait_for_file("told"),
+                _ => {}
+            }
+            let task = Task::join().expect("an agent made a job");
+            let mut context = task.context().expect("libfabric is there (Debian: libfabric1)");
+            make_file("joined");
+            let error = context.gfence().expect_err("task 0 joins no fence");
+            println!("task {number}: {error}");
+            make_file("told");
+        })
+    };
+    let mut last = String::new();
+    for _ in 0..10 {
+        let Some((good, said)) = run() else { return };
+        assert!(!good, "{said}");
+        let words = |task| said.lines().find(|line| line.contains(&format!("task {task}: ")));
         let is_told = |line: &str| line.contains("task 0") && line.contains("without joining the job");
-        assert!(line.is_some_and(is_told), "{said}");
+        match (words(1), words(2)) {
+            (Some(one), Some(two)) => return assert!(is_told(one) && is_told(two), "{said}"),
+            _ => last = said,
+        }
     }
+    panic!("in no run were both tasks told: {last}");
 }
 
 /// The files of a job have no names, so that nothing is left of it when all of its processes are gone.
