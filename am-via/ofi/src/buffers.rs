@@ -41,11 +41,6 @@ impl Buffers {
         (self.memory.as_ptr().cast(), self.layout.size())
     }
 
-    /// Number of buffers.
-    pub(crate) fn count(&self) -> usize {
-        self.contexts.len()
-    }
-
     /// Length of one buffer.
     pub(crate) fn bytes(&self) -> usize {
         self.stride

@@ -33,29 +33,6 @@ const READ_AT_ONCE: usize = 16;
 #[derive(Debug)]
 pub struct Reserved(usize);
 
-/// A buffer with a message that has arrived, which its holder keeps.
-#[derive(Debug)]
-pub struct Kept(usize);
-
-/// Keeps the message that is being handled in its buffer.
-#[derive(Debug)]
-pub struct Keeper {
-    index: usize,
-    /// The buffer's memory; `None` if this message cannot be kept.
-    memory: Option<HeldRange>,
-    is_kept: bool,
-}
-
-impl Keeper {
-    /// Keeps the message: its bytes stay in the returned memory, from its beginning on, until [`Endpoint::take_back`] gets the buffer. The
-    /// memory lives as long as the endpoint. `None`: enough buffers are kept, or this one is kept already.
-    pub fn keep(&mut self) -> Option<(Kept, HeldRange)> {
-        let memory = self.memory.take()?;
-        self.is_kept = true;
-        Some((Kept(self.index), memory))
-    }
-}
-
 /// A reliable-datagram endpoint, used by one thread at a time.
 #[derive(Debug)]
 pub struct Endpoint {
@@ -79,8 +56,6 @@ pub struct Endpoint {
     free_sends: Vec<usize>,
     /// Receives that the provider has not taken yet: each poll offers them again.
     unposted: Vec<usize>,
-    /// Number of receive buffers whose messages are kept: at most half of all.
-    num_kept: usize,
     /// Maximum length of a message that the provider copies during the call (inject).
     inject_bytes: usize,
     address: Vec<u8>,
@@ -175,7 +150,6 @@ impl Endpoint {
             going_to: vec![PeerAddress(FI_ADDR_UNSPEC); num_sends],
             free_sends: (0..num_sends).collect(),
             unposted: (0..num_receives).collect(),
-            num_kept: 0,
             inject_bytes,
             address,
             provider: name.name,
@@ -377,18 +351,6 @@ impl Endpoint {
         broken: &mut Vec<PeerAddress>,
         mut take: impl FnMut(u32, &[u8]),
     ) -> Result<usize, OfiError> {
-        self.poll_and_keep(broken, |word, bytes, _| take(word, bytes))
-    }
-
-    /// Like [`poll`](Self::poll); `take` can also keep messages in their buffers.
-    ///
-    /// # Errors
-    /// Those of [`poll`](Self::poll).
-    pub fn poll_and_keep(
-        &mut self,
-        broken: &mut Vec<PeerAddress>,
-        mut take: impl FnMut(u32, &[u8], &mut Keeper),
-    ) -> Result<usize, OfiError> {
         self.post_receives()?;
         let mut entries = [const { MaybeUninit::<CqEntry>::uninit() }; READ_AT_ONCE];
         // SAFETY: a queue of this format, and memory for this number of entries.
@@ -413,37 +375,19 @@ impl Endpoint {
                 self.free_sends.push(index);
             } else if let Some(index) = self.receives.index_of(entry.op_context) {
                 let len = entry.len.min(self.receives.bytes());
-                let mut keeper = Keeper { index, memory: self.memory_to_keep(index, len), is_kept: false };
-                // SAFETY: the receive has ended, so nothing writes to the buffer until it is posted again: later than the last use of the
-                // slice, since it is not in `unposted` before. `len` is at most its length.
-                let bytes = unsafe { std::slice::from_raw_parts(self.receives.at(index), len) };
-                take(low_half(entry.data), bytes, &mut keeper);
+                // SAFETY: the receive has ended, so that the buffer is the endpoint's alone until it is posted again below, after the last
+                // use of the slice; `len` is at most its length.
+                take(low_half(entry.data), unsafe {
+                    std::slice::from_raw_parts(self.receives.at(index), len)
+                });
                 arrived += 1;
-                if keeper.is_kept {
-                    self.num_kept += 1;
-                } else {
-                    self.unposted.push(index);
-                }
+                self.unposted.push(index);
             } else if let Some(reads) = &mut self.reads {
                 reads.note_end(entry.op_context, true);
             }
         }
         // The next poll posts these receives again, which delays no message that has arrived.
         Ok(arrived)
-    }
-
-    /// The first `len` bytes of a receive buffer, if one more message may be kept: other buffers must be left for the peers' messages.
-    fn memory_to_keep(&self, index: usize, len: usize) -> Option<HeldRange> {
-        let at =
-            NonNull::new(self.receives.at(index)).filter(|_| self.num_kept < self.receives.count() / 2)?;
-        // SAFETY: inside a buffer, which lives as long as the endpoint, and which nothing writes until its holder has given it back.
-        Some(HeldRange::hold(unsafe { CheckedRange::new(at, len) }))
-    }
-
-    /// Takes back a buffer with a message that was kept, whose memory must not be used any more. The next poll offers it to the provider.
-    pub fn take_back(&mut self, Kept(index): Kept) {
-        self.num_kept -= 1;
-        self.unposted.push(index);
     }
 
     /// Takes the error that the completion queue holds, and handles the end of the operation that failed.

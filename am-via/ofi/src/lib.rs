@@ -11,8 +11,7 @@
 //! An endpoint sends and receives messages of up to [`message_bytes_max`](Endpoint::message_bytes_max) bytes, each with a word of 32 bits
 //! beside its bytes. Each message arrives once, or its peer is reported as broken. Some providers let a short message arrive before a long
 //! one that was sent earlier: a caller that needs an order numbers its messages. Memory that the network writes belongs to the endpoint:
-//! received and read bytes are lent to the caller, messages until the caller gives their buffers back, and no peer's bytes reach other
-//! memory of this process.
+//! received and read bytes are lent to the caller for one call, and no peer's bytes reach other memory of this process.
 //!
 //! ```no_run
 //! let mut endpoint = am_via_ofi::Endpoint::open()?;
@@ -36,7 +35,7 @@ mod reading;
 mod reads;
 mod sys;
 
-pub use endpoint::{Endpoint, Keeper, Kept, Reserved};
+pub use endpoint::{Endpoint, Reserved};
 pub use library::{OfiError, Provider, providers};
 pub use objects::PeerAddress;
 pub use reads::{LentMemory, ReadId, RemoteKey};

@@ -4,11 +4,9 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use crate::arrived::Arrived;
 use crate::copy::CheckedRange;
 use crate::draft::Draft;
 use crate::layout::{Attention, ControlLayout, RING_LINES, ViHeader};
-use crate::private_region::HeldRange;
 use crate::ring::{BESIDE_BYTES, Entry, Lines, Payload, RingReader, RingWriter, Seen, line_index};
 use crate::segment::{Mapping, Shared};
 use crate::storing::{Distance, Storing, timed};
@@ -42,17 +40,8 @@ pub struct ViSlot {
     slot_bytes: usize,
     part_bytes: usize,
     stride: usize,
-    /// For connections to other hosts: where the areas of long lines may lie instead of in this slot.
-    elsewhere: Option<Elsewhere>,
-}
-
-/// Messages of the network that have areas of long lines.
-#[derive(Debug)]
-enum Elsewhere {
-    /// For a stand-in: the message that is being written.
-    Draft(Arc<Draft>),
-    /// For the slot of a program with peers on other hosts: the messages that have arrived.
-    Arrived(Arc<Arrived>),
+    /// For a stand-in: the message of the network that has the areas of long lines.
+    draft: Option<Arc<Draft>>,
 }
 
 impl ViSlot {
@@ -68,20 +57,14 @@ impl ViSlot {
             slot_bytes,
             part_bytes,
             stride,
-            elsewhere: None,
+            draft: None,
         })
     }
 
     /// The same slot, as a stand-in for a peer's: while `draft` has a message, the areas of lines longer than half a slot are there.
     #[must_use]
     pub fn with_draft(self, draft: Arc<Draft>) -> Self {
-        Self { elsewhere: Some(Elsewhere::Draft(draft)), ..self }
-    }
-
-    /// The same slot, for lines that the network brings: the areas of lines longer than half a slot may lie in their messages.
-    #[must_use]
-    pub fn with_arrived(self, arrived: Arc<Arrived>) -> Self {
-        Self { elsewhere: Some(Elsewhere::Arrived(arrived)), ..self }
+        Self { draft: Some(draft), ..self }
     }
 
     /// The header.
@@ -112,7 +95,7 @@ impl ViSlot {
             let lap = if is_short { 0 } else { (slot / RING_LINES) as usize };
             let turn = lap + line_index(slot, RING_LINES - 1);
             let part = if len > 2 * self.part_bytes {
-                if !is_short && let Some(area) = self.area_elsewhere(slot, len) {
+                if !is_short && let Some(area) = self.area_in_draft(slot, len) {
                     return area;
                 }
                 0
@@ -126,17 +109,9 @@ impl ViSlot {
         self.checked(offset, len)
     }
 
-    /// Whether a line with `len` bytes in its area may have this area elsewhere: [`area`](Self::area) looks there for no other lines.
-    fn may_be_elsewhere(&self, len: usize) -> bool {
-        len > ROTATED_BYTES_MIN && len > 2 * self.part_bytes && len <= self.slot_bytes
-    }
-
     #[inline(always)]
-    fn area_elsewhere(&self, slot: u32, len: usize) -> Option<CheckedRange<'_>> {
-        match self.elsewhere.as_ref()? {
-            Elsewhere::Draft(draft) => draft.area(slot, len),
-            Elsewhere::Arrived(arrived) => arrived.area(slot, len),
-        }
+    fn area_in_draft(&self, slot: u32, len: usize) -> Option<CheckedRange<'_>> {
+        self.draft.as_ref()?.area(slot, len)
     }
 
     #[inline(always)]
@@ -178,9 +153,8 @@ pub struct Connection {
     their_consumed: u32,
     /// Number of the peer's lines whose slots were returned.
     released: u32,
-    /// The value of `released` that is stored for the peer next, and the distance between such values.
-    tell_at: u32,
-    tell_after: u32,
+    /// `released`, as last stored for the peer.
+    released_told: u32,
     /// Length of the data in the area of the last entry that had any, as the peer claims. Used only to prefetch.
     last_len: Cell<u32>,
 }
@@ -255,8 +229,7 @@ impl Connection {
             distance: Distance::new(cache_bypass_bytes_min),
             their_consumed: 0,
             released: 0,
-            tell_at: TELL_AFTER,
-            tell_after: TELL_AFTER,
+            released_told: 0,
             last_len: Cell::new(0),
         })
     }
@@ -335,34 +308,10 @@ impl Connection {
         Written::Done
     }
 
-    /// Whether [`post_in_place`](Self::post_in_place) can post an entry, which says that it has bytes in its area.
-    #[must_use]
-    pub fn may_post_in_place(&self, entry: Entry) -> bool {
-        self.theirs.may_be_elsewhere(entry.length as usize)
-    }
-
-    /// Posts an entry whose bytes lie in a message that has arrived, and stay there. The reader's slot must be one
-    /// [with such messages](ViSlot::with_arrived).
-    pub fn post_in_place(
-        &mut self,
-        entry: Entry,
-        payload: &Payload,
-        arrived: &Arrived,
-        bytes: HeldRange,
-    ) -> Written {
-        debug_assert!(self.may_post_in_place(entry), "the reader would look in the slot");
-        if !self.has_free_line() {
-            return self.full_or_closed();
-        }
-        arrived.place(self.writer.written(), bytes);
-        self.write(entry, payload);
-        Written::Done
-    }
-
     #[cold]
     #[inline(never)]
     fn nothing_written(&self, slot: u32) -> Written {
-        if let Some(Elsewhere::Draft(draft)) = &self.theirs.elsewhere {
+        if let Some(draft) = &self.theirs.draft {
             draft.forget(slot);
         }
         Written::Nothing
@@ -488,10 +437,9 @@ impl Connection {
         self.own.area(self.reader.consumed(), if len <= WAIT_AHEAD_BYTES_MAX { len } else { 0 })
     }
 
-    /// Sends posts through `outlet` from now on. No line may have been released yet.
+    /// Sends posts through `outlet` from now on.
     pub fn set_outlet(&mut self, outlet: Arc<dyn Outlet>) {
         self.bell.outlet = Some(outlet);
-        (self.tell_at, self.tell_after) = (self.released.wrapping_add(1), 1);
     }
 
     /// Whether the connection has an outlet: entries then arrive by progress of a network.
@@ -536,12 +484,12 @@ impl Connection {
     }
 
     /// Frees the oldest slot that is not free yet, so that the peer can reuse it. The peer learns of freed slots in groups of
-    /// [`TELL_AFTER`]; the network end of a connection with an outlet, which is in this task, learns of each slot.
+    /// [`TELL_AFTER`].
     #[inline(always)]
     pub fn release(&mut self) {
         self.released = self.released.wrapping_add(1);
-        if self.released == self.tell_at {
-            self.tell_at = self.released.wrapping_add(self.tell_after);
+        if self.released.wrapping_sub(self.released_told) >= TELL_AFTER {
+            self.released_told = self.released;
             // Release ("slots released"): pairs with the Acquire in `look_for_free_line`.
             self.theirs.header().consumed_by_peer.store(self.released, Ordering::Release);
         }

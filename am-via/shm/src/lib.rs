@@ -12,7 +12,6 @@
 #![expect(unsafe_code, reason = "memory that other tasks write")]
 
 pub mod allocator;
-mod arrived;
 mod block;
 mod connection;
 mod copy;
@@ -36,7 +35,6 @@ mod storing;
 mod wait;
 
 pub use am_atomics::AtomicOp;
-pub use arrived::{Arrived, is_before};
 pub use block::{HeapBlock, HeapOwner};
 pub use connection::{Bell, Connection, FreeLine, Outlet, TELL_AFTER, ViSlot, Written};
 pub use copy::{CheckedRange, Copied};

@@ -25,7 +25,7 @@ use am_via_job::{Carrier, Job};
 use am_via_ofi::{Endpoint, PeerAddress};
 use am_via_os::{fork, poll, sched};
 use am_via_shm::regions::ClaimFault;
-use am_via_shm::{Arrived, CheckedRange, Connection, Doorbell, Draft, Outlet, Shared};
+use am_via_shm::{CheckedRange, Connection, Doorbell, Draft, Outlet, Shared};
 
 use line::BEFORE_AREA_BYTES;
 use link::{Closing, Link};
@@ -94,9 +94,7 @@ impl State {
     /// Handles arrived messages, and makes progress with the reads. Returns the number of arrived messages.
     fn receive(&mut self) -> Result<usize, String> {
         let Self { endpoint, links, broken, vain, .. } = self;
-        links.all.iter_mut().for_each(|link| link.end_kept(endpoint));
-        let arrived =
-            endpoint.poll_and_keep(broken, |word, bytes, keeper| links.receive(word, bytes, Some(keeper)));
+        let arrived = endpoint.poll(broken, |word, bytes| links.receive(word, bytes));
         let arrived = arrived.map_err(|error| error.to_string())?;
         if arrived > 0 {
             *vain = 0;
@@ -199,7 +197,6 @@ fn lock(far: &Mutex<State>) -> MutexGuard<'_, State> {
 pub(super) struct StandIn {
     pub(super) end: Connection,
     pub(super) draft: Arc<Draft>,
-    pub(super) arrived: Arc<Arrived>,
 }
 
 /// The outlet of one connection.
@@ -310,7 +307,7 @@ impl Far {
         links.all.push(Link::new(peer, address, stand_in));
         links.by_peer.insert(peer, link);
         for (word, bytes) in links.strangers.take(peer) {
-            links.receive(word, &bytes, None);
+            links.receive(word, &bytes);
         }
         Ok(())
     }

@@ -20,7 +20,7 @@ use am_via_shm::layout::{
     Hazard, PairWord,
 };
 use am_via_shm::regions::PeerMemory;
-use am_via_shm::{Arrived, Bell, CheckedRange, Connection, Draft, ViSlot};
+use am_via_shm::{Bell, CheckedRange, Connection, Draft, ViSlot};
 use am_via_shm::{Doorbell, Mapping, Shared, SharedAtomics, SleepBarrier};
 
 use super::far::{Far, StandIn};
@@ -271,7 +271,7 @@ impl Files {
             outlet: None,
         };
         let damaged = |what| DeviceError::Damaged { task: me.task, what };
-        let (draft, arrived) = (Arc::new(Draft::default()), Arc::new(Arrived::default()));
+        let draft = Arc::new(Draft::default());
         let stand_in = || {
             let slot = ViSlot::new(Arc::clone(&stand_in), self.layout);
             let slot = slot.map(|slot| slot.with_draft(Arc::clone(&draft)));
@@ -280,10 +280,9 @@ impl Files {
         let outside = "a ring outside its VI slot";
         // Both ends belong to this task, so the bytes should stay in its caches for the next read.
         let bypass = usize::MAX;
-        let own = self.slot(me.task, vi)?.with_arrived(Arc::clone(&arrived));
-        let near = Connection::new(own, stand_in()?, vi, bell.clone(), barrier, bypass);
+        let near = Connection::new(self.slot(me.task, vi)?, stand_in()?, vi, bell.clone(), barrier, bypass);
         let end = Connection::new(stand_in()?, self.slot(me.task, vi)?, vi, bell, barrier, bypass);
-        let stand_in = StandIn { end: end.ok_or(damaged(outside))?, draft, arrived };
+        let stand_in = StandIn { end: end.ok_or(damaged(outside))?, draft };
         Ok((near.ok_or(damaged(outside))?, stand_in))
     }
 

@@ -1,12 +1,12 @@
 //! The far end of one connection.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use am_via_ofi::{Endpoint, Keeper, Kept, OfiError, PeerAddress, Reserved};
+use am_via_ofi::{Endpoint, OfiError, PeerAddress, Reserved};
 use am_via_shm::layout::RING_LINES;
-use am_via_shm::{Arrived, CheckedRange, Connection, Draft, HeldRange, TELL_AFTER, Written, is_before};
+use am_via_shm::{CheckedRange, Connection, Draft, TELL_AFTER, Written};
 
 use super::StandIn;
 use super::kind::Kind;
@@ -43,9 +43,6 @@ pub(super) struct Link {
     pub(super) expected: u32,
     /// Messages that arrived out of order.
     pub(super) early: BTreeMap<u32, (Kind, Vec<u8>)>,
-    /// The arrived messages in which areas of lines lie, and for each its buffer and the value of `posted` after its last line.
-    arrived: Arc<Arrived>,
-    kept: VecDeque<(u32, Kept)>,
     /// The bytes of the next line's area that `Part` messages have brought.
     parts: Vec<u8>,
     /// Number of messages that posts have sent since the task's last progress.
@@ -81,7 +78,7 @@ pub(super) enum Closing {
 
 impl Link {
     pub(super) fn new(peer: NodeAddress, address: PeerAddress, stand_in: StandIn) -> Self {
-        let StandIn { end, draft, arrived } = stand_in;
+        let StandIn { end, draft } = stand_in;
         Self {
             peer,
             address,
@@ -96,8 +93,6 @@ impl Link {
             sent: 0,
             expected: 0,
             early: BTreeMap::new(),
-            arrived,
-            kept: VecDeque::new(),
             parts: Vec::new(),
             sent_by_posts: 0,
             acked: 0,
@@ -112,14 +107,8 @@ impl Link {
         }
     }
 
-    /// Takes the next message in order. `keeper`: `bytes` end where the message ends in its buffer.
-    pub(super) fn take(
-        &mut self,
-        kind: Kind,
-        bytes: &[u8],
-        slot_bytes: usize,
-        mut keeper: Option<&mut Keeper>,
-    ) {
+    /// Takes the next message in order.
+    pub(super) fn take(&mut self, kind: Kind, bytes: &[u8], slot_bytes: usize) {
         self.expected = self.expected.wrapping_add(1);
         if kind == Kind::Close {
             // A `Close` that this end has sent also serves as the answer.
@@ -132,38 +121,18 @@ impl Link {
             let len = slot_bytes.saturating_sub(self.parts.len()).min(bytes.len() - 4);
             return self.parts.extend_from_slice(&bytes[4..][..len]);
         }
-        let (mut rest, mut kept) = (Some(bytes), None);
+        let mut rest = Some(bytes);
         while let Some(bytes) = rest.filter(|bytes| !bytes.is_empty()) {
-            rest = self.take_line(bytes, slot_bytes, || {
-                kept = kept.take().or_else(|| keeper.as_mut()?.keep());
-                Some(kept.as_ref()?.1)
-            });
+            rest = self.take_line(bytes, slot_bytes);
         }
-        self.kept.extend(kept.map(|(kept, _)| (self.posted, kept)));
     }
 
-    /// Takes the first line in `bytes`, and returns the bytes after it. `memory`: keeps the message, and returns the memory at whose end
-    /// `bytes` end.
-    fn take_line<'a>(
-        &mut self,
-        bytes: &'a [u8],
-        slot_bytes: usize,
-        memory: impl FnOnce() -> Option<HeldRange>,
-    ) -> Option<&'a [u8]> {
+    /// Takes the first line in `bytes`, and returns the bytes after it.
+    fn take_line<'a>(&mut self, bytes: &'a [u8], slot_bytes: usize) -> Option<&'a [u8]> {
         let (entry, payload, behind) = line::read(bytes)?;
         let len = if keeps_slot(entry) { (entry.length as usize).min(slot_bytes) } else { 0 };
         let (area, behind) = behind.split_at_checked(len.saturating_sub(self.parts.len()))?;
-        let in_place = if keeps_slot(entry) && self.parts.is_empty() && self.end.may_post_in_place(entry) {
-            memory().and_then(|memory| {
-                let memory = memory.range();
-                memory.part(memory.len() - behind.len() - area.len(), area.len())
-            })
-        } else {
-            None
-        };
-        let written = if let Some(area) = in_place {
-            self.end.post_in_place(entry, &payload, &self.arrived, HeldRange::hold(area))
-        } else if keeps_slot(entry) {
+        let written = if keeps_slot(entry) {
             let parts = &self.parts;
             let fill = |buffer: CheckedRange<'_>, _| {
                 for (offset, bytes) in [(0, &parts[..]), (parts.len(), area)] {
@@ -263,20 +232,6 @@ impl Link {
     /// Drops the keys of a registration that has ended.
     pub(super) fn drop_keys(&mut self, handle: MemHandle) {
         self.keys.retain(|&(of, _)| of != handle);
-    }
-
-    /// Gives back the buffers of messages whose lines the program has all released.
-    pub(super) fn end_kept(&mut self, endpoint: &mut Endpoint) {
-        if self.kept.is_empty() {
-            return;
-        }
-        let released = self.end.released_by_peer();
-        while self.kept.front().is_some_and(|&(posted, _)| !is_before(released, posted))
-            && let Some((posted, kept)) = self.kept.pop_front()
-        {
-            self.arrived.end_before(posted);
-            endpoint.take_back(kept);
-        }
     }
 
     /// Sends waiting messages, as far as the network accepts them.
@@ -505,11 +460,6 @@ fn keeps_slot(entry: Entry) -> bool {
 
 #[cfg(test)]
 impl Link {
-    /// Number of messages whose buffers are kept.
-    pub(super) fn num_kept(&self) -> usize {
-        self.kept.len()
-    }
-
     /// Whether a line's area is in the draft.
     pub(super) fn is_drafted(&self) -> bool {
         self.draft.offset(self.end.consumed()).is_some()

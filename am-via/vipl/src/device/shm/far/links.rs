@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use am_via_ofi::{Endpoint, Keeper};
+use am_via_ofi::Endpoint;
 use am_via_shm::layout::{REGIONS_PER_CONTEXT, RING_LINES};
 
 use super::kind::{Kind, sender};
@@ -48,8 +48,8 @@ impl Links {
         (RING_LINES as usize + 1) * messages_a_line
     }
 
-    /// Handles an arrived message. None of its contents is trusted. `keeper`: the bytes are in a buffer of the endpoint, and can stay there.
-    pub(super) fn receive(&mut self, word: u32, bytes: &[u8], keeper: Option<&mut Keeper>) {
+    /// Handles an arrived message. None of its contents is trusted.
+    pub(super) fn receive(&mut self, word: u32, bytes: &[u8]) {
         let (Some(kind), from) = (Kind::of(word), sender(word)) else {
             tracing::warn!(word, "a message of an unknown kind");
             return;
@@ -86,9 +86,9 @@ impl Links {
             // The message is too short for its keys.
             Kind::Keyed => {}
             Kind::Line | Kind::Part | Kind::Close if number == link.expected => {
-                link.take(kind, bytes, self.slot_bytes, keeper);
+                link.take(kind, bytes, self.slot_bytes);
                 while let Some((kind, bytes)) = link.early.remove(&link.expected) {
-                    link.take(kind, &bytes, self.slot_bytes, None);
+                    link.take(kind, &bytes, self.slot_bytes);
                 }
                 if link.has_closed {
                     self.reads.note_closed(at);
@@ -142,12 +142,12 @@ mod tests {
         let word = |task| Kind::Line.word(peer(task));
         let wrong = 99;
         for number in 0..100_000 {
-            links.receive(word(wrong), &message(number), None);
+            links.receive(word(wrong), &message(number));
         }
         // The task beyond the last one does not exist.
         for task in (1..wrong).chain([TASKS]) {
             for number in 0..RING_LINES {
-                links.receive(word(task), &message(number), None);
+                links.receive(word(task), &message(number));
             }
         }
         let mut senders = links.strangers.senders();

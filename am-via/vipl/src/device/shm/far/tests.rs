@@ -101,9 +101,9 @@ impl Side {
 
     fn join(&mut self, task: u32, address: &[u8]) {
         let slots = Slots::new();
-        let (draft, arrived) = (Arc::clone(&slots.draft), Arc::clone(&slots.arrived));
+        let draft = Arc::clone(&slots.draft);
         self.near = near_end(&slots);
-        let stand_in = StandIn { end: stand_in_end(&slots), draft, arrived };
+        let stand_in = StandIn { end: stand_in_end(&slots), draft };
         self.far
             .join(NodeAddress { task, context: 0 }, address, &mut self.near, stand_in)
             .expect("an address");
@@ -114,18 +114,16 @@ struct Slots {
     own: Arc<Mapping>,
     stand_in: Arc<Mapping>,
     draft: Arc<Draft>,
-    arrived: Arc<Arrived>,
 }
 
 impl Slots {
     fn new() -> Self {
         let slot = || Mapping::anonymous(LAYOUT.vi_slot_bytes()).expect("memory").1;
-        Self { own: slot(), stand_in: slot(), draft: Arc::default(), arrived: Arc::default() }
+        Self { own: slot(), stand_in: slot(), draft: Arc::default() }
     }
 
     fn own(&self) -> ViSlot {
-        let slot = ViSlot::new(Arc::clone(&self.own), LAYOUT).expect("it is long enough");
-        slot.with_arrived(Arc::clone(&self.arrived))
+        ViSlot::new(Arc::clone(&self.own), LAYOUT).expect("it is long enough")
     }
 
     fn stand_in(&self) -> ViSlot {
@@ -334,42 +332,6 @@ fn the_area_of_a_line_that_was_given_up_is_used_for_the_next_line() {
     pair.receive_all();
 }
 
-/// The program reads long lines where the network has put them, until it releases them. Half of the buffers are left for other messages,
-/// whose long lines are copied to their slots.
-#[test]
-fn long_lines_stay_in_their_messages_until_the_program_releases_them() {
-    const LINES: u32 = 40;
-    let Some(mut pair) = Pair::open() else { return };
-    let kept = |pair: &Pair| pair.receiver.far.lock().links.all[0].num_kept();
-    for _ in 0..5 {
-        let mut lines = Vec::new();
-        (0..LINES).for_each(|_| pair.post(12_000));
-        while lines.len() < LINES as usize {
-            assert!(Instant::now() < pair.end, "{} lines arrive", lines.len());
-            pair.sender.far.progress().expect("the network is there");
-            pair.receiver.far.progress().expect("the network is there");
-            lines.extend(std::iter::from_fn(|| pair.receiver.near.poll(&mut Payload::default())));
-        }
-        // There are at most 64 buffers. Lines that had to wait may share a message.
-        let mut most = kept(&pair);
-        assert!((1..=32).contains(&most), "{most} are kept");
-        for (at, (entry, slot)) in lines.iter().enumerate() {
-            let mut bytes = vec![0; 12_000];
-            pair.receiver.near.area(*slot, entry.length).copy_to_slice(&mut bytes);
-            assert!(bytes.iter().all(|&byte| byte == entry.immediate.to_le_bytes()[0]), "line {at}");
-        }
-        for _ in 0..LINES {
-            pair.receiver.near.release();
-            pair.receiver.far.progress().expect("the network is there");
-            assert!(kept(&pair) <= most);
-            most = kept(&pair);
-        }
-        assert_eq!(most, 0);
-        pair.received += LINES;
-        pair.receive_all();
-    }
-}
-
 /// Each announcement of a burst brings the key of its data, even if the announcement waits for the lines before it. A registration that
 /// ends before its key is sent leaves no key.
 #[test]
@@ -410,7 +372,7 @@ fn messages_with_fewer_keys_than_they_claim_are_dropped() {
         bytes[..4].copy_from_slice(&claimed.to_le_bytes());
         for len in 0..=bytes.len() {
             let links = &mut pair.receiver.far.lock().links;
-            links.receive(word, &bytes[..len], None);
+            links.receive(word, &bytes[..len]);
             let are_there = len >= 4 + (claimed as usize).saturating_mul(KEY_MESSAGE_BYTES);
             let offered = links.reads.take_offered().len();
             assert_eq!(offered, if are_there { claimed as usize } else { 0 }, "{len} bytes, {claimed} keys");
