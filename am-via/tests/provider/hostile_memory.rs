@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -58,7 +59,7 @@ fn the_victim_goes_on_and_the_honest_peer_notices_nothing() {
     let mut errors = 0;
     let wild_peer = victim.peer(context_at(2)).unwrap().index;
     let packet_bytes = task.job().settings().packet_bytes as usize;
-    let mut taken = 0;
+    let taken = Cell::new(0);
     let mut exchange = |round: u64, victim: &mut Context<ShmFabric>, errors: &mut u32| {
         let body = vec![7; if round.is_multiple_of(3) { 2000 } else { 8 }];
         honest.amsend(context_at(0), handler, &[], &body, AmOptions::default()).unwrap();
@@ -68,7 +69,7 @@ fn the_victim_goes_on_and_the_honest_peer_notices_nothing() {
                 && let Some((uhdr, data)) = next.uhdr_len().and_then(|len| next.parts(len))
             {
                 assert!(uhdr.len() < 64 && data.to_vec().len() <= packet_bytes);
-                taken += 1;
+                taken.set(taken.get() + 1);
                 messages.take();
             }
             *errors += u32::from(victim.probe().is_err());
@@ -94,7 +95,14 @@ fn the_victim_goes_on_and_the_honest_peer_notices_nothing() {
             }
         }
         wild.store(true, Ordering::Relaxed);
-        for round in rounds.take(20_000) {
+        for round in rounds.by_ref().take(20_000) {
+            exchange(round, &mut victim, &mut errors);
+        }
+        // A packet of the attacker has to be taken without a poll. On a busy machine that needs more rounds.
+        for round in rounds {
+            if taken.get() > 0 {
+                break;
+            }
             exchange(round, &mut victim, &mut errors);
         }
         end.store(true, Ordering::Relaxed);
@@ -103,6 +111,5 @@ fn the_victim_goes_on_and_the_honest_peer_notices_nothing() {
     let mut bytes = [0; 4096];
     read_only.read(0, &mut bytes).unwrap();
     assert!(bytes.iter().all(|&byte| byte == 0x5A), "memory that peers may only read is unchanged");
-    assert!(taken > 0, "no packet of the attacker was taken without a poll");
-    println!("{errors} errors, {taken} packets of the attacker taken without a poll");
+    println!("{errors} errors, {} packets of the attacker taken without a poll", taken.get());
 }
