@@ -53,6 +53,7 @@ const PIPE_ATTACHED: u64 = 1;
 const FIRST_SHIFT: u32 = 56;
 /// In a region's entry: the sender stores the message's pieces past the caches. The number of a slot uses the bits between.
 const PAST_CACHES: u64 = 1 << 63;
+const _: () = assert!(PIECES <= PAST_CACHES >> FIRST_SHIFT, "the number of a slot fits");
 
 /// The start of a pipe.
 #[repr(C)]
@@ -462,6 +463,22 @@ mod tests {
         assert_eq!(read(&word, &heap, (0, to.range()), no_kernel, idle), Ok(Copied::Done));
         let before_turns = [vec![0; turn], vec![turn as u64; 3]].concat();
         assert_eq!(taken.into_inner(), before_turns);
+    }
+
+    #[test]
+    fn a_message_for_a_far_receiver_says_so_and_arrives_whole() {
+        let (heap, mut pipe) = heap_and_pipe();
+        let (memory, bytes) = message(9 * PIECE_BYTES + 5, 8);
+        assert_eq!(pipe.restart() & PAST_CACHES, 0, "near, as long as nothing is known");
+        (0..u8::MAX).for_each(|_| pipe.distance.note(true));
+        let word = pipe.restart();
+        let reader = PipeReader::open(&heap, word).expect("inside");
+        assert!(word & PAST_CACHES != 0 && !reader.is_wide && reader.first == 0, "{word:x}");
+        while pipe.stage(memory.range()) {}
+        let read = read_all((&AtomicU64::new(word), &heap), &memory, usize::MAX, |at| {
+            panic!("all is staged, and the kernel was to copy from {at} on")
+        });
+        assert!(read == bytes);
     }
 
     #[test]
