@@ -1,9 +1,9 @@
 /* Measures an MPI library from a C program, with buffers from malloc: compare GROUP ONLY BATCHES
- * GROUP: pair (two tasks), threads (the same at MPI_THREAD_MULTIPLE), one_core, hosts, cores (a task for each core), crowd (more tasks than
- * cores), kernels, connect (the first exchange), memory (of a task), start (does nothing: the launcher is timed). ONLY: names of
- * measurements, separated by commas, or - for all measurements of the group. Rank 0 prints a line for each measurement: NAME BYTES
- * NANOSECONDS (the median of the batches; for memory: bytes of a task). The Rust program `compare` builds and runs this program with each
- * library; the source does not depend on the library. */
+ * GROUP: pair (two tasks), threads (the same at MPI_THREAD_MULTIPLE), one_core, below (a latency beside am-core's), hosts, cores (a task for
+ * each core), crowd (more tasks than cores), kernels, connect (the first exchange), memory (of a task), start (does nothing: the launcher is
+ * timed), version (prints the library's name and version). ONLY: names of measurements, separated by commas, or - for all measurements of
+ * the group. Rank 0 prints a line for each measurement: NAME BYTES NANOSECONDS (the median of the batches; for memory: bytes of a task). The
+ * Rust program `compare` builds and runs this program with each library; the source does not depend on the library. */
 #include <fcntl.h>
 #include <mpi.h>
 #include <pthread.h>
@@ -21,7 +21,7 @@ static int rank, size, batches_wanted;
 static const char *only;
 /* The names of rows begin with this prefix, so that two groups can have the same measurement. */
 static const char *prefix = "";
-static char *out, *in, *fresh;
+static char *out, *in, *fresh, *job_out, *job_in;
 static MPI_Win window;
 static char *window_memory;
 
@@ -51,19 +51,19 @@ static void spin(double seconds)
 }
 
 /* Half round trips between ranks 0 and 1. The last byte changes each time, and is checked. */
-static double round_trips(char *from, int bytes, int times)
+static double round_trips(char *from, char *to, int bytes, int times)
 {
     double start = MPI_Wtime();
     for (int i = 0; i < times; i++) {
         if (bytes > 0) from[bytes - 1] = (char)i;
         if (rank == 0) {
             MPI_Send(from, bytes, MPI_BYTE, 1, 1, MPI_COMM_WORLD);
-            MPI_Recv(in, bytes, MPI_BYTE, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            MPI_Recv(to, bytes, MPI_BYTE, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         } else if (rank == 1) {
-            MPI_Recv(in, bytes, MPI_BYTE, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            MPI_Recv(to, bytes, MPI_BYTE, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
             MPI_Send(from, bytes, MPI_BYTE, 0, 1, MPI_COMM_WORLD);
         }
-        if (rank < 2 && bytes > 0 && in[bytes - 1] != (char)i) fail("a round trip", bytes);
+        if (rank < 2 && bytes > 0 && to[bytes - 1] != (char)i) fail("a round trip", bytes);
     }
     return since(start) / 2;
 }
@@ -71,13 +71,24 @@ static double round_trips(char *from, int bytes, int times)
 /* Each task sends the data that it has just received, so every cache line is new to its peer. */
 static double latency_new(int bytes, int times)
 {
-    return round_trips(in, bytes, times);
+    return round_trips(in, in, bytes, times);
 }
 
 /* Each task sends a buffer in which only the last byte changes: the other bytes stay in both caches. */
 static double latency_same(int bytes, int times)
 {
-    return round_trips(out, bytes, times);
+    return round_trips(out, in, bytes, times);
+}
+
+/* The same with buffers from MPI_Alloc_mem, where a library may place memory that its tasks share. */
+static double latency_job_new(int bytes, int times)
+{
+    return round_trips(job_in, job_in, bytes, times);
+}
+
+static double latency_job_same(int bytes, int times)
+{
+    return round_trips(job_out, job_in, bytes, times);
 }
 
 /* A window of non-blocking messages one way, and one answer. The buffers of successive messages are `step` bytes apart. */
@@ -182,6 +193,8 @@ COLLECTIVE(reduce, MPI_Reduce(out, in, DOUBLES, MPI_SUM, 0, MPI_COMM_WORLD))
 COLLECTIVE(reduce_rotating, MPI_Reduce(out, in, DOUBLES, MPI_SUM, i % size, MPI_COMM_WORLD))
 COLLECTIVE(gather, MPI_Gather(out, BYTES, in, BYTES, 0, MPI_COMM_WORLD))
 COLLECTIVE(gather_rotating, MPI_Gather(out, BYTES, in, BYTES, i % size, MPI_COMM_WORLD))
+COLLECTIVE(scatter, MPI_Scatter(out, BYTES, in, BYTES, 0, MPI_COMM_WORLD))
+COLLECTIVE(scatter_rotating, MPI_Scatter(out, BYTES, in, BYTES, i % size, MPI_COMM_WORLD))
 
 /* One-sided: rank 0 to rank 1, which waits in a barrier. */
 #define ONE_SIDED(name, call)                                  \
@@ -208,6 +221,7 @@ ONE_SIDED(compare_and_swap, MPI_Compare_and_swap(out, out, in, MPI_INT64_T, 1, 0
 ONE_SIDED(accumulate, MPI_Accumulate(out, 1, MPI_INT64_T, 1, 0, 1, MPI_INT64_T, MPI_SUM, window))
 ONE_SIDED(get_accumulate, MPI_Get_accumulate(out, bytes / 8, MPI_INT64_T, in, bytes / 8, MPI_INT64_T, 1, 0, bytes / 8, MPI_INT64_T, MPI_SUM, window))
 ONE_SIDED(put_strided, MPI_Put(out, 1, strided, 1, 0, 1, strided, window))
+ONE_SIDED(get_strided, MPI_Get(in, 1, strided, 1, 0, 1, strided, window))
 
 /* Packs and unpacks every second of PACKED doubles, as a vector or as a list of blocks. Rank 0 alone, without messages. */
 static MPI_Datatype packed_vector, packed_blocks;
@@ -224,17 +238,21 @@ PACKING(unpack_vector, MPI_Unpack(in, BYTES_MAX, &at, out, 1, packed_vector, MPI
 PACKING(pack_blocks, MPI_Pack(out, 1, packed_blocks, in, BYTES_MAX, &at, MPI_COMM_WORLD))
 PACKING(unpack_blocks, MPI_Unpack(in, BYTES_MAX, &at, out, 1, packed_blocks, MPI_COMM_WORLD))
 
-static double pack_by_hand(int bytes, int times)
-{
-    double start = MPI_Wtime();
-    for (int i = 0; rank == 0 && i < times; i++) {
-        const double *from = (const double *)out;
-        double *to = (double *)in;
-        for (int j = 0; j < bytes / 8; j++) to[j] = from[2 * j];
-        __asm__ volatile("" ::: "memory");
+/* The vector by a loop. */
+#define BY_HAND(name, target, source, assignment)                                  \
+    static double name(int bytes, int times)                                       \
+    {                                                                              \
+        double start = MPI_Wtime();                                                \
+        for (int i = 0; rank == 0 && i < times; i++) {                             \
+            double *to = (double *)target;                                         \
+            const double *from = (const double *)source;                           \
+            for (int j = 0; j < bytes / 8; j++) assignment;                        \
+            __asm__ volatile("" ::: "memory");                                     \
+        }                                                                          \
+        return since(start);                                                       \
     }
-    return since(start);
-}
+BY_HAND(pack_by_hand, in, out, to[j] = from[2 * j])
+BY_HAND(unpack_by_hand, out, in, to[2 * j] = from[j])
 
 /* Two tasks of several threads: pair t of threads has tag t. */
 static int pairs, pair_bytes, pair_times;
@@ -315,6 +333,7 @@ static void packing(void)
     MPI_Type_commit(&packed_vector);
     MPI_Type_commit(&packed_blocks);
     measure("pack_by_hand", pack_by_hand, 8 * PACKED, 64);
+    measure("unpack_by_hand", unpack_by_hand, 8 * PACKED, 64);
     measure("pack_vector", pack_vector, 8 * PACKED, 64);
     measure("unpack_vector", unpack_vector, 8 * PACKED, 64);
     measure("pack_blocks", pack_blocks, 8 * PACKED, 64);
@@ -340,6 +359,7 @@ static void collectives(int bytes)
         { "bcast", bcast, 1 }, { "bcast_rotating", bcast_rotating, 1 }, { "allreduce", allreduce, 1 },
         { "alltoall", alltoall, 2 }, { "allgather", allgather, 2 }, { "reduce", reduce, 1 },
         { "reduce_rotating", reduce_rotating, 1 }, { "gather", gather, 2 }, { "gather_rotating", gather_rotating, 2 },
+        { "scatter", scatter, 2 }, { "scatter_rotating", scatter_rotating, 2 },
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i].parts == 1 || bytes * size <= BYTES_MAX) measure(all[i].name, all[i].run, bytes, times_for(bytes) / 2);
@@ -362,6 +382,21 @@ static void close_window(void)
     MPI_Win_free(&window);
 }
 
+static void job_memory(void)
+{
+    static const int sizes[] = { 65536, 262144, 1 << 20, BYTES_MAX };
+    MPI_Alloc_mem(BYTES_MAX, MPI_INFO_NULL, &job_out);
+    MPI_Alloc_mem(BYTES_MAX, MPI_INFO_NULL, &job_in);
+    memset(job_out, 0, BYTES_MAX);
+    memset(job_in, 0, BYTES_MAX);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        measure("latency_job_new", latency_job_new, sizes[i], times_for(sizes[i]));
+        measure("latency_job_same", latency_job_same, sizes[i], times_for(sizes[i]));
+    }
+    MPI_Free_mem(job_out);
+    MPI_Free_mem(job_in);
+}
+
 static void pair(void)
 {
     static const int sizes[] = { 8, 64, 256, 1024, 4096, 16384, 65536, 262144, 1 << 20, BYTES_MAX };
@@ -369,6 +404,7 @@ static void pair(void)
         measure("latency_new", latency_new, sizes[i], times_for(sizes[i]));
         measure("latency_same", latency_same, sizes[i], times_for(sizes[i]));
     }
+    job_memory();
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         measure("stream_new", stream_new, sizes[i], window_times(sizes[i]));
         measure("stream_same", stream_same, sizes[i], window_times(sizes[i]));
@@ -389,6 +425,7 @@ static void pair(void)
     measure("accumulate", accumulate, 8, 1024);
     if (batches_wanted > 5) measure("get_accumulate", get_accumulate, 8 * LONGS, 2);
     measure("put_strided", put_strided, 8 * STRIDED, 16);
+    measure("get_strided", get_strided, 8 * STRIDED, 16);
     close_window();
     packing();
 }
@@ -448,6 +485,15 @@ static void memory(void)
     if (file) fclose(file);
     MPI_Reduce(&pss, &all, 1, MPI_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
     if (rank == 0) printf("memory %d %.1f\n", size, (double)all / size);
+}
+
+/* The library's text about itself. */
+static void version(void)
+{
+    char text[MPI_MAX_LIBRARY_VERSION_STRING];
+    int length;
+    MPI_Get_library_version(text, &length);
+    printf("%s\n", text);
 }
 
 /* The core-to-core latency of a cache line between ranks 0 and 1: the median of several batches. The library is not involved. Ranks on two
@@ -512,7 +558,7 @@ int main(int argc, char **argv)
     only = argv[2];
     batches_wanted = atoi(argv[3]);
     if (batches_wanted < 1 || batches_wanted > BATCHES_MAX) MPI_Abort(MPI_COMM_WORLD, 2);
-    int is_small = !strcmp(group, "memory") || !strcmp(group, "start") || !strcmp(group, "connect");
+    int is_small = !strcmp(group, "memory") || !strcmp(group, "start") || !strcmp(group, "connect") || !strcmp(group, "version");
     size_t length = is_small ? (size_t)size * 256 : BYTES_MAX;
     out = calloc(length, 1);
     in = calloc(length, 1);
@@ -531,6 +577,7 @@ int main(int argc, char **argv)
         measure("threads_two_pairs", threads_two_pairs, 8, 1024);
     }
     if (!strcmp(group, "one_core")) measure("one_core", latency_new, 8, 1024);
+    if (!strcmp(group, "below")) measure("mpi_beside_amsend", latency_new, 8, 1024);
     if (!strcmp(group, "pair") && size == 2) pair();
     if (!strcmp(group, "hosts") && size == 2) hosts();
     if (!strcmp(group, "cores")) cores();
@@ -538,6 +585,7 @@ int main(int argc, char **argv)
     if (!strcmp(group, "kernels")) kernels();
     if (!strcmp(group, "connect")) connect_all();
     if (!strcmp(group, "memory")) memory();
+    if (!strcmp(group, "version")) version();
     if (have_cores) core_to_core();
     free(fresh);
     free(out);

@@ -34,7 +34,7 @@ pub(crate) fn ours(library: &Library) -> Result<Vec<(Row, f64)>, Failure> {
     Ok(text.lines().filter_map(parse_ours).collect())
 }
 
-/// The row of a line of `counter_latency`: operation, counter, median, best. `None` if the line is not one of [`ROWS`], or not for a target
+/// The row of a line of `counter_latency`: operation, counter, median, p99. `None` if the line is not one of [`ROWS`], or not for a target
 /// counter.
 fn parse_ours(line: &str) -> Option<(Row, f64)> {
     let mut words = line.split_whitespace();
@@ -102,11 +102,11 @@ mod tests {
     fn lines_of_both_programs_are_read() {
         let row = |name: &str| (name.to_owned(), BYTES);
         assert_eq!(
-            parse_ours("  amsend      target        345.6        300.1"),
+            parse_ours("  amsend      target        345.6        400.1"),
             Some((row("amsend"), 345.6))
         );
-        assert_eq!(parse_ours("     put      origin         45.6         30.1"), None);
-        assert_eq!(parse_ours("     get      target         45.6         30.1"), None);
+        assert_eq!(parse_ours("     put      origin         45.6         60.1"), None);
+        assert_eq!(parse_ours("     get      target         45.6         60.1"), None);
         let text = "iterations,50.0_percentile_lat,avg_lat\n100000,0.230,0.231,0.232,33.2,33.1,43,43\n";
         assert_eq!(parse_ucx(text), Some(230.0));
         assert_eq!(parse_ucx(""), None);

@@ -16,7 +16,7 @@ pub(crate) enum Group {
     Threads,
     /// Two tasks on one core.
     OneCore,
-    /// Two tasks without MPI: am-core's put and amsend, compared with UCX's where `ucx_perftest` is installed.
+    /// Two tasks without MPI: am-core's put and amsend, compared with UCX's where `ucx_perftest` is installed; MPI's latency beside amsend.
     Below,
     /// Two tasks on two hosts, which `tests/hosts/with 2` makes; compared with libfabric's own `fi_pingpong` where it is installed.
     Hosts,

@@ -2,7 +2,7 @@
 
 use crate::below::UCX;
 use crate::hosts::{BARE, BARE_ROW};
-use crate::libraries::PEERS;
+use crate::libraries::{OURS, PEERS};
 
 /// The meaning of a measurement's ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +20,36 @@ pub(crate) struct Mark {
     pub(crate) aim: f64,
 }
 
+/// The columns of [`beside`].
+const AMSEND: &str = "amsend";
+const BY_HAND: &str = "by_hand";
+const LIMIT: &str = "limit";
+/// Our measurements that stand in a second row, in which one of them judges another: the measurement, its column there, and that row.
+const SECOND: [(&str, &str, &str); 5] = [
+    ("amsend", AMSEND, "mpi_beside_amsend"),
+    ("pack_vector", OURS, "pack_beside_loop"),
+    ("pack_by_hand", BY_HAND, "pack_beside_loop"),
+    ("unpack_vector", OURS, "unpack_beside_loop"),
+    ("unpack_by_hand", BY_HAND, "unpack_beside_loop"),
+];
+/// The mark of the first exchange among 128 tasks is a time, in ns.
+const FIRST_ALLTOALL_MAX: f64 = 0.3e9;
+
+/// What our value of the measurement `name` puts into another row or column: the row, the column and the value there.
+pub(crate) fn beside(name: &str, ns: f64) -> Option<(&'static str, &'static str, f64)> {
+    if name == "first_alltoall" {
+        return Some(("first_alltoall", LIMIT, FIRST_ALLTOALL_MAX));
+    }
+    let second = SECOND.into_iter().find(|(measurement, ..)| *measurement == name);
+    second.map(|(_, column, row)| (row, column, ns))
+}
+
+/// The names of `--only`, with the measurements that stand in one of these rows.
+pub(crate) fn with_measurements(only: &[String]) -> Vec<String> {
+    let second = SECOND.into_iter().filter(|(.., row)| only.iter().any(|name| name == row));
+    only.iter().cloned().chain(second.map(|(measurement, ..)| measurement.to_owned())).collect()
+}
+
 /// Streams are judged as rates, and all other measurements as times or amounts.
 pub(crate) fn kind(name: &str) -> Kind {
     if name.starts_with("stream") { Kind::Rate } else { Kind::Less }
@@ -30,13 +60,16 @@ pub(crate) fn peers(name: &str) -> &'static [&'static str] {
     match name {
         "put" | "amsend" => &[UCX],
         BARE_ROW => &[BARE],
+        "mpi_beside_amsend" => &[AMSEND],
+        "first_alltoall" => &[LIMIT],
+        "pack_beside_loop" | "unpack_beside_loop" => &[BY_HAND],
         // Not Open MPI: its wheel has no libfabric, so its rows show its own TCP.
         "hosts_latency" | "stream_hosts" => &["mpich", "impi"],
         _ => &PEERS,
     }
 }
 
-/// Whether a library can be the best peer of a row. A library that the caller has added can.
+/// Whether a library, or a column of [`beside`], can be the best peer of a row. A library that the caller has added can.
 pub(crate) fn is_judge(name: &str, library: &str) -> bool {
     peers(name).contains(&library) || !PEERS.contains(&library)
 }
@@ -52,6 +85,7 @@ pub(crate) fn mark(name: &str, bytes: u64) -> Option<Mark> {
         ("latency_new" | "latency_same", ..=262_144) => (0.95, 0.8),
         ("latency_new" | "latency_same", MIB) => (0.75, 0.65),
         ("latency_new" | "latency_same", _) => (0.65, 0.5),
+        ("latency_job_new" | "latency_job_same", _) => (0.6, 0.6),
         ("stream_new" | "stream_same", 8 | 64) => (1.5, 2.5),
         ("stream_new" | "stream_same", 16384) => (1.4, 2.0),
         ("stream_new" | "stream_same", KIB..) => (1.2, 2.0),
@@ -59,11 +93,13 @@ pub(crate) fn mark(name: &str, bytes: u64) -> Option<Mark> {
         (BARE_ROW, 8) => (1.15, 1.0),
         ("put", _) => (1.0, 0.8),
         ("amsend", _) => (0.5, 0.4),
+        ("mpi_beside_amsend", _) => (1.05, 1.0),
+        ("first_alltoall", 128) => (1.0, 1.0),
         ("one_core", _) => (0.8, 0.6),
         ("threads_one_pair" | "threads_two_pairs", _) => (0.8, 0.5),
         // These marks are the values that were measured when the marks were set.
         ("memory", 2) => (0.24, 0.24),
-        ("memory", 16) => (0.2, 0.2),
+        ("memory", 16 | 128) => (0.2, 0.2),
         ("start", 2) => (0.19, 0.19),
         ("start", 16) => (0.16, 0.16),
         (name, 2) if name.starts_with("kernel_") => (1.03, 0.9),
@@ -71,8 +107,8 @@ pub(crate) fn mark(name: &str, bytes: u64) -> Option<Mark> {
         ("crowd_barrier" | "crowd_allreduce" | "crowd_alltoall", _) => (0.4, 0.15),
         ("put_flush" | "get_flush" | "fetch_and_op" | "compare_and_swap" | "accumulate", _) => (0.9, 0.5),
         (
-            "get_accumulate" | "put_strided" | "pack_vector" | "unpack_vector" | "pack_blocks"
-            | "unpack_blocks",
+            "get_accumulate" | "put_strided" | "get_strided" | "pack_vector" | "unpack_vector"
+            | "pack_blocks" | "unpack_blocks" | "pack_beside_loop" | "unpack_beside_loop",
             _,
         ) => (1.0, 1.0),
         (name, bytes) if is_collective(name) => match bytes {

@@ -78,13 +78,26 @@ impl Table {
         let latency = cores::take(&mut rows);
         self.latencies.extend(latency.map(|latency| (library.to_owned(), latency)));
         for (row, ns) in rows {
-            let at = self.rows.iter().position(|(known, _)| *known == row).unwrap_or_else(|| {
-                self.rows.push((row, Values::new()));
-                self.rows.len() - 1
-            });
-            self.rows[at].1.entry(library.to_owned()).or_default().push(Value { ns, latency });
+            let beside = marks::beside(&row.0, ns).filter(|_| library == OURS);
+            let beside = beside.map(|(name, column, ns)| ((name.to_owned(), row.1), column, ns));
+            self.put(row, library, Value { ns, latency });
+            if let Some((row, column, ns)) = beside {
+                self.put(row, column, Value { ns, latency });
+            }
         }
         latency
+    }
+
+    /// Adds a value. A column of our own measurements begins with its first value.
+    fn put(&mut self, row: Row, column: &str, value: Value) {
+        if !self.libraries.iter().any(|known| known == column) {
+            self.libraries.push(column.to_owned());
+        }
+        let at = self.rows.iter().position(|(known, _)| *known == row).unwrap_or_else(|| {
+            self.rows.push((row, Values::new()));
+            self.rows.len() - 1
+        });
+        self.rows[at].1.entry(column.to_owned()).or_default().push(value);
     }
 
     /// The least core-to-core latency of all turns, in ns; infinite if it was not measured.
@@ -123,7 +136,8 @@ impl Table {
             f,
             "A cache line takes at least {least:.0} ns from core to core. Near turns (at most {NEAR} x that):"
         )?;
-        for (at, name) in self.libraries.iter().enumerate() {
+        let had_turns = |name: &&String| self.latencies.iter().any(|(library, _)| library == *name);
+        for (at, name) in self.libraries.iter().filter(had_turns).enumerate() {
             let turns = || self.latencies.iter().filter(|(library, _)| library == name);
             let near = turns().filter(|(_, latency)| cores::is_near(Some(*latency), least)).count();
             write!(f, "{} {name} {near} of {}", if at == 0 { "" } else { "," }, turns().count())?;
@@ -183,7 +197,7 @@ fn standing((name, bytes): &Row, values: &Values, least: f64) -> Standing {
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let has_before = self.libraries.iter().any(|library| library == BEFORE);
-        write!(f, "{:<17} {:>8}", "ns a message", "bytes")?;
+        write!(f, "{:<18} {:>8}", "ns a message", "bytes")?;
         self.libraries.iter().try_for_each(|library| write!(f, " {library:>12}"))?;
         write!(f, " {:>7}", "spread")?;
         if has_before {
@@ -191,7 +205,7 @@ impl fmt::Display for Table {
         }
         writeln!(f, " {:>7} {:<12} {:>5} {:>5}", "x best", "peer", "reach", "aim")?;
         for (row, standing) in self.standings() {
-            write!(f, "{:<17} {:>8}", row.0, row.1)?;
+            write!(f, "{:<18} {:>8}", row.0, row.1)?;
             for library in &self.libraries {
                 match standing.medians.get(library) {
                     Some(median) => write!(f, " {median:>12.1}")?,
@@ -222,6 +236,10 @@ impl fmt::Display for Table {
         writeln!(
             f,
             "Memory is in bytes of a task. The second column of memory, start, first_alltoall and kernels is the number of tasks."
+        )?;
+        writeln!(
+            f,
+            "Columns that are not libraries: amsend of {OURS}; by_hand, a loop in C for the same; limit, a mark that is a time."
         )
     }
 }
@@ -266,6 +284,45 @@ mod tests {
             table.add(library, vec![(("hosts_latency".to_owned(), 8), ns)]);
         }
         assert_eq!(only_row(&table).ratio, Some((100.0 / 180.0, "impi".to_owned())));
+    }
+
+    #[test]
+    fn a_row_is_judged_only_if_all_its_peers_have_run() {
+        let mut table =
+            Table::new([OURS, "mpich", "openmpi", "openmpi-ucx", "impi"].map(str::to_owned).into_iter());
+        let verdict =
+            |table: &Table| (only_row(table).verdict(), table.to_string().contains("  not judged\n"));
+        for (library, ns) in [(OURS, 100.0), ("mpich", 200.0), ("openmpi", 190.0), ("openmpi-ucx", 200.0)] {
+            table.add(library, vec![(("barrier".to_owned(), 0), ns)]);
+            assert_eq!(verdict(&table), ("not judged", true));
+        }
+        table.add("impi", vec![(("barrier".to_owned(), 0), 250.0)]);
+        assert_eq!(verdict(&table), ("aim", false));
+    }
+
+    #[test]
+    fn our_own_measurement_judges_another_one() {
+        let mut table = Table::new([OURS, BEFORE].map(str::to_owned).into_iter());
+        let rows = |name: &str, ns| vec![((name.to_owned(), 8), ns)];
+        table.add(OURS, rows("mpi_beside_amsend", 104.0));
+        assert_eq!(only_row(&table).verdict(), "not judged");
+        table.add(OURS, rows("amsend", 100.0));
+        // The older build's amsend is not a judge.
+        table.add(BEFORE, rows("amsend", 50.0));
+        let (_, standing) = table.standings().next().unwrap();
+        assert_eq!((standing.verdict(), standing.ratio), ("reached", Some((1.04, "amsend".to_owned()))));
+    }
+
+    #[test]
+    fn packing_is_judged_by_the_loop_and_by_the_peers() {
+        let mut table = Table::new([OURS, "mpich"].map(str::to_owned).into_iter());
+        for (library, packed, loop_ns) in [(OURS, 106.0, 100.0), ("mpich", 200.0, 50.0)] {
+            let row = |name: &str, ns| ((name.to_owned(), 8), ns);
+            table.add(library, vec![row("pack_by_hand", loop_ns), row("pack_vector", packed)]);
+        }
+        let ratio = |name: &str| table.standings().find(|(row, _)| row.0 == name).unwrap().1.ratio.unwrap();
+        assert_eq!(ratio("pack_beside_loop"), (1.06, "by_hand".to_owned()));
+        assert_eq!(ratio("pack_vector"), (0.53, "mpich".to_owned()));
     }
 
     #[test]

@@ -9,9 +9,9 @@ use am_examples::statistics::median;
 
 use crate::groups::Group;
 use crate::hosts::BareProvider;
-use crate::libraries::{Library, OURS};
+use crate::libraries::{Library, OURS, Placement};
 use crate::table::{Row, Table};
-use crate::{Arguments, SOURCES, STARTS, below, cores, hosts, said, table};
+use crate::{Arguments, SOURCES, STARTS, below, cores, hosts, marks, said, table};
 
 /// A library that has too few near turns gets more turns, up to this multiple of the rounds.
 const ROUNDS_MAX: u32 = 3;
@@ -22,6 +22,8 @@ struct Turns<'a> {
     has_ucx: bool,
     provider: Option<BareProvider>,
     arguments: &'a Arguments,
+    /// The names of `--only`, with the measurements of these rows.
+    only: Vec<String>,
     table: Table,
     begun: Instant,
     /// Number of turns that have begun, and number of expected turns.
@@ -36,8 +38,14 @@ pub(crate) fn measure(libraries: &[Library], folder: &Path, arguments: &Argument
     let mut programs = Vec::new();
     for library in libraries {
         let program = folder.join(format!("compare-{}", library.name));
-        match said(library.build(&source, &program), &library.name) {
-            Ok(_) => programs.push((library, program)),
+        let built = said(library.build(&source, &program), &library.name);
+        let mut version = library.command(1, Placement::Free, &program);
+        version.args(["version", "-", "1"]);
+        match built.and_then(|_| said(version, &library.name)) {
+            Ok(version) => {
+                println!("{}: {}", library.name, first_words(&version));
+                programs.push((library, program));
+            }
             Err(error) if library.name == OURS => return Err(error),
             Err(error) => eprintln!("{} is left out: {error}", library.name),
         }
@@ -50,7 +58,9 @@ pub(crate) fn measure(libraries: &[Library], folder: &Path, arguments: &Argument
     let names = names.chain(provider.as_ref().map(|_| hosts::BARE.to_owned()));
     let table = Table::new(names);
     let begun = Instant::now();
-    let mut turns = Turns { programs, has_ucx, provider, arguments, table, begun, done: 0, expected: 0 };
+    let only = marks::with_measurements(&arguments.only);
+    let mut turns =
+        Turns { programs, has_ucx, provider, arguments, only, table, begun, done: 0, expected: 0 };
     turns.expected =
         groups.iter().map(|&group| turns.in_a_round(group)).sum::<usize>() * arguments.rounds() as usize;
     for &group in groups {
@@ -130,17 +140,15 @@ impl Turns<'_> {
         library: &Library,
         program: &Path,
     ) -> Result<Vec<(Row, f64)>, Failure> {
-        if group == Group::Below {
-            return below::ours(library);
-        }
-        let only = &self.arguments.only;
+        let only = &self.only;
         let command = || {
             let mut command = library.command(tasks, group.placement(tasks), program);
             let names = if only.is_empty() { "-".to_owned() } else { only.join(",") };
             command.arg(group.name()).arg(names).arg(self.arguments.batches().to_string());
             command
         };
-        let mut rows = run(group, tasks, only, command)?;
+        let mut rows = if group == Group::Below { below::ours(library)? } else { Vec::new() };
+        rows.extend(run(group, tasks, only, command)?);
         if group == Group::Hosts && library.is_ours() {
             hosts::set_beside_the_provider(&mut rows);
         }
@@ -152,7 +160,7 @@ impl Turns<'_> {
     fn add(&mut self, name: &str, rows: Result<Vec<(Row, f64)>, Failure>) -> Result<Option<f64>, Failure> {
         match rows {
             Ok(mut rows) => {
-                rows.retain(|(row, _)| row.0 == cores::ROW || is_asked_for(&row.0, &self.arguments.only));
+                rows.retain(|(row, _)| row.0 == cores::ROW || is_asked_for(&row.0, &self.only));
                 Ok(self.table.add(name, rows))
             }
             Err(error) if name == OURS => Err(error),
@@ -162,6 +170,12 @@ impl Turns<'_> {
             }
         }
     }
+}
+
+/// Name and version from a library's text about itself, which ends with details in lines of their own, after a comma or in brackets.
+fn first_words(text: &str) -> String {
+    let end = [",", "\n", " ("].iter().filter_map(|end| text.find(end)).min();
+    text[..end.unwrap_or(text.len())].split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Whether a measurement is among those of `--only`: all are, if it names none.
@@ -189,4 +203,27 @@ fn run(
         nanoseconds.push(start.elapsed().as_nanos() as f64);
     }
     Ok(vec![(("start".to_owned(), tasks.into()), median(&nanoseconds))])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_is_named_by_its_first_words() {
+        for (text, words) in [
+            ("MPICH Version:\t5.0.2\nMPICH Release date:\t", "MPICH Version: 5.0.2"),
+            ("Open MPI v5.0.11, package: Open MPI", "Open MPI v5.0.11"),
+            (
+                "Intel(R) MPI Library 2021.18.1 for Linux* OS\n",
+                "Intel(R) MPI Library 2021.18.1 for Linux* OS",
+            ),
+            (
+                "mpi-over-am 0.1.0: MPI 5.0 over active messages (am-core",
+                "mpi-over-am 0.1.0: MPI 5.0 over active messages",
+            ),
+        ] {
+            assert_eq!(first_words(text), words);
+        }
+    }
 }
