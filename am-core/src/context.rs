@@ -43,7 +43,7 @@ pub struct Context<F: Fabric, H: HandlerSet = HandlerTable> {
     pub(crate) stashed: VecDeque<Error>,
     /// Distinguishes regions of this context from those of every other context of the process.
     pub(crate) identity: u64,
-    /// Messages received in line since the last round of progress.
+    /// Number of messages received in line since the last round of progress.
     pub(crate) taken_in_line: u32,
     /// Whether the program goes on after the failure of a task.
     pub(crate) go_on: bool,

@@ -19,7 +19,8 @@ use crate::record::{self, Event, EventKind, Span};
 /// Longest sleep between two checks of a blocking call. An event ends the sleep at once; the limit only bounds the cost of a lost wake-up.
 const SLEEP_MAX: Duration = Duration::from_millis(500);
 
-/// Longest sleep while something waits for a credit: a target does not ring when it returns credits.
+/// Longest sleep while something waits for a credit, or has to be tried again. Returned credits are an event, which ends the sleep at once.
+/// But a fabric may refuse a post or an access for another reason, such as a full queue of the network, whose end is no event.
 const SLEEP_MAX_FOR_CREDIT: Duration = Duration::from_millis(1);
 
 /// Maximum number of errors kept for the next call that can report them.
@@ -33,8 +34,7 @@ pub(crate) enum Errors {
     /// Returns the failure of a task, unless the program goes on after failures ([`Context::set_go_on`]). Keeps other errors for the next
     /// probe or wait.
     Failures,
-    /// Like [`Failures`](Self::Failures), for a wait for a credit: sleeps are short, because a target does not ring when it returns
-    /// credits.
+    /// Like [`Failures`](Self::Failures), for a wait for a credit, with short sleeps ([`SLEEP_MAX_FOR_CREDIT`]).
     ForCredit,
     /// Keeps all errors, for an operation whose memory is about to be returned.
     Keep,
@@ -345,6 +345,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// One round of progress.
     #[inline(always)]
     pub(crate) fn progress(&mut self) -> Result<bool> {
+        self.taken_in_line = 0;
         let Self { fabric, engine, handlers, inline, front, .. } = self;
         let moved = progress::step(fabric, engine, handlers, (inline, front))?;
         if self.engine.is_busy() { Ok(self.work()? | moved) } else { Ok(moved) }

@@ -1,10 +1,14 @@
 //! A device whose rings never run empty looks at everything else, too.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use am_via::Task;
+use am_core::handler::{Answer, Completion};
+use am_core::task::{ContextNumber, Endpoint, TaskId};
+use am_core::{AmOptions, Context};
 use am_via::device::shm::{OwnHeap, Shm, ShmOptions};
+use am_via::{ShmFabric, Task};
 use am_via_shm::WaitPolicy;
 use am_via_shm::regions::Ways;
 use am_via_vipl::below::{Device, Entry, News, Payload, ViNumber};
@@ -74,4 +78,61 @@ fn a_device_with_entries_at_each_poll_reports_a_new_connection_and_its_entries()
     };
     assert!(is_connected);
     assert_eq!(came.entry.operation, 1);
+}
+
+/// Messages taken in line before the message of the other peer must have been handled: 16 turns, each of at most 64 messages and then one
+/// poll, and one more, since the poll looks at the next ring after 16 entries of one ring.
+const TAKEN_MAX: u32 = 64 * 17;
+
+/// Each message is followed by another one before the receiver takes it in line.
+#[test]
+fn a_source_whose_ring_never_runs_empty_and_is_taken_in_line_starves_nobody() {
+    let _alone = alone();
+    let task = Task::join().expect("alone");
+    let open = |context| Context::new(task.fabric(context).expect("the context is free"));
+    let mut contexts: [Context<ShmFabric>; 3] = [0, 1, 2].map(open);
+    let of = |context| Endpoint::new(TaskId(0), ContextNumber(context));
+    let other_came = Arc::new(AtomicBool::new(false));
+    let handlers = contexts.each_mut().map(|context| {
+        let came = Arc::clone(&other_came);
+        context.register_handler(move |message| {
+            came.fetch_or(message.source == of(2), Ordering::Relaxed);
+            Answer::consumed(Completion::None)
+        })
+    });
+    let [handler, ..] = handlers.map(|handler| handler.expect("there are few handlers"));
+    let [mut receiver, mut busy, mut other] = contexts;
+    let send = |from: &mut Context<ShmFabric>| {
+        from.amsend(of(0), handler, &[], &[], AmOptions::default()).expect("the receiver lives");
+    };
+    send(&mut other);
+    // Both are connected, and the ring of the busy source is the one that was polled last.
+    while !other_came.swap(false, Ordering::Relaxed) {
+        receiver.probe().expect("progress");
+    }
+    for _ in 0..2 {
+        send(&mut busy);
+    }
+    while !receiver.probe().expect("progress") {}
+    send(&mut other);
+    let source = receiver.peer(of(1)).expect("a peer fits in the tables").index;
+    let (mut taken, mut in_turn) = (0, 0);
+    while !other_came.load(Ordering::Relaxed) {
+        send(&mut busy);
+        if let Some((mut messages, _)) = receiver.in_line(source)
+            && messages.look(handler).is_some()
+        {
+            messages.take();
+            (taken, in_turn) = (taken + 1, in_turn + 1);
+            assert!(taken <= TAKEN_MAX, "only messages of the busy source are taken");
+            assert!(in_turn <= 64, "one source has no longer turn");
+        } else {
+            let is_over =
+                receiver.in_line(source).is_none_or(|(mut messages, _)| messages.look(handler).is_none());
+            assert!(is_over, "the next turn begins after a round of progress");
+            receiver.probe().expect("progress");
+            in_turn = 0;
+        }
+    }
+    assert!(taken > 0);
 }

@@ -274,3 +274,51 @@ impl<F: Fabric> Drop for Ending<'_, F> {
         let _ = self.state.handlers().requests.take_blocking();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use am_core::testing::loopback::{Config, network};
+
+    use super::*;
+    use crate::buffer::keep_vec;
+    use crate::matching::{ContextId, Envelope};
+    use crate::settings::Settings;
+
+    /// Task 1 sends faster than the receiver receives, so that its ring never runs empty. The receiver takes these messages in line, and
+    /// must sometimes poll, where it finds the message of task 2. The length of the receive's buffer decides which function takes them.
+    #[test]
+    fn a_source_whose_ring_never_runs_empty_does_not_starve_others() {
+        for buffer_bytes in [8, 1 << 16] {
+            let (_network, fabrics) = network(Config::new(3));
+            let states = fabrics.into_iter().map(|fabric| State::new(fabric, &Settings::default()).unwrap());
+            let [mut receiver, mut busy, mut other] =
+                <[State<_>; 3]>::try_from(states.collect::<Vec<_>>()).unwrap();
+            let route = |from, tag| Route {
+                task: TaskId(0),
+                destination: 0,
+                envelope: Envelope::new(ContextId(0), from, tag),
+            };
+            assert!(send(&mut other, Mode::Standard, &route(2, 9), Borrowed(&[])).is_ok());
+            let (_kept, buffer) = keep_vec(&receiver, vec![0; buffer_bytes]);
+            let pattern = Pattern::new(ContextId(0), Some(1), Some(5));
+            let mut send_one = || {
+                assert!(send(&mut busy, Mode::Standard, &route(1, 5), Borrowed(&[7; 8])).is_ok());
+                busy.probe().unwrap();
+            };
+            send_one();
+            receiver.learn_peer(TaskId(1));
+            let mut received = 0;
+            while receiver.handlers().early.is_empty() {
+                send_one();
+                let status = receive_in_one_turn(&mut receiver, Some(TaskId(1)), pattern, buffer).unwrap();
+                assert_eq!(status.len, 8);
+                received += 1;
+                assert!(
+                    received < 1000,
+                    "the message of task 2 is not taken; buffer of {buffer_bytes} bytes"
+                );
+            }
+            assert!(received > 10, "the first messages are taken in line");
+        }
+    }
+}

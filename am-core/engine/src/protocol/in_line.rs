@@ -7,8 +7,8 @@ use crate::fabric::{FRONT_WORDS, Fabric, InLine, NextPacket, PeerIndex};
 use crate::handler::HandlerId;
 use crate::user_code::UserCode;
 
-/// Maximum number of consecutive messages received in line, about as many as one peer has credits for; then other peers' messages are
-/// handled.
+/// Maximum number of messages received in line before a round of progress, which may handle messages of other peers: about as many as one
+/// peer has credits for.
 const TAKEN_MAX: u32 = 64;
 
 /// The messages of one peer, received in line. Messages of one source do not overtake each other.
@@ -20,7 +20,7 @@ pub struct MessagesInLine<'a, P> {
 
 impl<U: UserCode> Engine<U> {
     /// Borrows the messages of one peer, to receive them in line; `taken` is the number of messages received in line since the last round
-    /// of progress. `None`: the caller has to make progress first, or the fabric does not support it.
+    /// of progress, which sets it to 0. `None`: the caller has to make progress first, or the fabric does not support it.
     #[inline(always)]
     pub fn in_line<'a, F: Fabric>(
         &self,
@@ -43,7 +43,6 @@ impl<P: InLine> MessagesInLine<'_, P> {
     #[inline(always)]
     pub fn look(&mut self, handler: HandlerId) -> Option<NextPacket<'_>> {
         if *self.taken >= TAKEN_MAX {
-            *self.taken = 0;
             return None;
         }
         self.packets.look(packet::label(Kind::Message, handler))
