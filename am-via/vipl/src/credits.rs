@@ -317,6 +317,8 @@ impl Credits {
 
 #[cfg(test)]
 mod tests {
+    use am_via_os::test_aids::Random;
+
     use super::*;
 
     #[test]
@@ -373,6 +375,52 @@ mod tests {
         credits.returned(Immediate(u32::MAX));
         assert!(!credits.consumed(Class::Answer));
         assert!(!credits.may_send(Class::OneWay) && !credits.may_send(Class::Request));
+    }
+
+    /// A peer that breaks the protocol may send any word. No word gives this side more credits, or more slots for answers, than the plan
+    /// has.
+    #[test]
+    fn forged_words_never_return_more_slots_than_the_plan_has() {
+        let seed = 4711;
+        println!("seed {seed}");
+        let mut random = Random(seed);
+        for plan in [(1, 1), (3, 2), (60, 60), (CREDITS_MAX, ANSWERS_MAX)] {
+            let plan = CreditPlan { credits: plan.0, answers: plan.1 };
+            let mut account = open(plan);
+            let mut returned = 0;
+            for round in 0..10_000 {
+                while random.below(3) > 0 && account.may_send(Class::Request) {
+                    account.sent(Class::Request);
+                }
+                let before = account.credits;
+                account.returned(Immediate(random.next() as u32));
+                returned += account.credits - before;
+                if round % 5 == 0 {
+                    let _ = account.consumed(Class::Answer);
+                }
+                let CreditPlan { credits, answers } = plan;
+                assert!(account.credits <= credits && account.answer_slots <= answers, "{account:?}");
+            }
+            assert!(returned > 0, "forged words return slots as well");
+        }
+    }
+
+    #[test]
+    fn several_packets_are_posted_only_with_credits_for_all() {
+        let plan = CreditPlan { credits: 8, answers: 2 };
+        let (mut origin, mut target) = (open(plan), open(plan));
+        assert!(origin.may_send_several(8) && !origin.may_send_several(9));
+        for sent in 1..=8 {
+            origin.sent(Class::OneWay);
+            assert!(origin.may_send_several(8 - sent) && !origin.may_send_several(9 - sent));
+        }
+        for consumed in 1..=8 {
+            let _ = target.consumed(Class::OneWay);
+            origin.returned(target.accounts_only());
+            assert!(origin.may_send_several(consumed) && !origin.may_send_several(consumed + 1));
+        }
+        origin.stop();
+        assert!(!origin.may_send_several(1));
     }
 
     #[test]

@@ -4,9 +4,12 @@
 
 use std::time::Duration;
 
+use am_core::Context;
+use am_core::buffer::Access;
 use am_core::testing::conformance;
 use am_tests::harness::{PROVIDERS, WAYS, job};
-use am_via::Task;
+use am_via::settings::{Device, Memory};
+use am_via::{ShmFabric, Task};
 
 /// The whole suite takes seconds; eight tasks on a busy machine with two cores take longer. Each check has its own watchdog.
 const TIME_LIMIT: Duration = Duration::from_secs(1000);
@@ -15,6 +18,7 @@ fn suite() {
     let filter = std::env::var("AM_CHECK").unwrap_or_default();
     let task = Task::join().expect("the launcher made a job");
     let mut context = task.context().expect("the job has memory");
+    check_mapped(&task, &mut context);
     let is_wanted = |name: &str| filter.split(',').any(|part| name.contains(part));
     let checks = conformance::checks().into_iter().filter(|(name, _)| is_wanted(name));
     let mut count = 0;
@@ -23,6 +27,21 @@ fn suite() {
         count += 1;
     }
     assert!(count > 0, "no check has {filter:?} in its name");
+}
+
+/// Checks that tasks map each other's job memory if the settings let them, and only then. The checks of mapped memory, such as
+/// `put_in_place_when_it_returns`, check nothing where memory is not mapped.
+fn check_mapped(task: &Task, context: &mut Context<ShmFabric>) {
+    let settings = task.job().settings();
+    let expected = settings.device == Device::Shm && matches!(settings.memory, Memory::Auto | Memory::Job);
+    let memory = context.alloc(1 << 20).expect("the job has memory");
+    let own = context.expose(memory, Access::READ_WRITE).expect("expose");
+    for at in context.address_init(own.address(0)).expect("address_init") {
+        let is_mapped = context.with_mapped(at, 1 << 20, |_| ()).expect("it is exposed").is_some();
+        assert_eq!(is_mapped, expected, "{at:?}, {:?}, {:?}", settings.device, settings.memory);
+    }
+    context.gfence().expect("gfence");
+    drop(context.unexpose(own).expect("unexpose"));
 }
 
 /// The checks that move data into or out of a peer's memory, and so depend on the method of access. All methods run these checks; the other

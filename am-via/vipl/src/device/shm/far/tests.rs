@@ -1,3 +1,4 @@
+use am_via_os::test_aids::Random;
 use am_via_shm::layout::{ATTENTION_OFFSET, ControlLayout, DOORBELL_OFFSET};
 use am_via_shm::{Bell, Draft, Mapping, PrivateBytes, SleepBarrier, TELL_AFTER, ViSlot, Written};
 
@@ -204,6 +205,31 @@ impl Pair {
         self.posted.push(len);
     }
 
+    /// The bytes of the message of this number, as if the sender had sent it: a `Part` with `here` bytes, or a line of `len` bytes, of
+    /// which `here` bytes are in this message.
+    fn message(&mut self, number: &mut u32, kind: Kind, len: u32, here: usize) -> Vec<u8> {
+        let line = u32::try_from(self.posted.len()).expect("a test posts few lines");
+        let area = PrivateBytes::new(here.max(1)).expect("memory");
+        area.range().copy_from_slice(&vec![line.to_le_bytes()[0]; here.max(1)]);
+        let area = area.range().part(0, here).expect("it is inside");
+        let mut bytes = Vec::new();
+        if kind == Kind::Part {
+            bytes.extend(number.to_le_bytes());
+            bytes.extend(vec![line.to_le_bytes()[0]; here]);
+        } else {
+            let operation = if len > 0 { Operation::Area } else { Operation::Inline };
+            let entry = Entry { immediate: line, length: len, operation: operation as u32, extra: 0 };
+            // The message brings no keys.
+            bytes.extend(if kind == Kind::Keyed { &[0; 4][..] } else { &[] });
+            let before = bytes.len();
+            bytes.resize(before + BEFORE_AREA_BYTES + here, 0);
+            line::write(&mut bytes[before..], *number, &entry, &Payload::default(), area);
+            self.posted.push(len);
+        }
+        *number = number.wrapping_add(1);
+        bytes
+    }
+
     /// From now on the sender's network thread sends nothing. On a slow machine it would send some of the lines that wait for more of their
     /// burst.
     fn carry_nothing(&mut self) {
@@ -230,6 +256,11 @@ impl Pair {
     fn receive(&mut self) {
         assert!(Instant::now() < self.end, "{} of {} lines arrive", self.received, self.posted.len());
         self.receiver.far.progress().expect("the network is there");
+        self.take_lines();
+    }
+
+    /// Takes the lines in the receiver's ring, and checks them.
+    fn take_lines(&mut self) {
         let near = &mut self.receiver.near;
         while let Some((entry, slot)) = near.poll(&mut Payload::default()) {
             let number = self.received;
@@ -359,6 +390,45 @@ fn the_next_lines_bring_the_keys_of_all_offered_memory() {
         for region in 1..=most {
             assert!(far.end_lent(handle(region), true), "the peer has read it");
         }
+    }
+}
+
+/// The network delivers numbered messages out of order, and some of them again. The receiver gets each line once, in the order of the
+/// numbers, as soon as all earlier messages have arrived.
+#[test]
+fn messages_out_of_order_and_twice_are_taken_in_order_and_once() {
+    let Some(mut pair) = Pair::open() else { return };
+    let seed = 4711;
+    println!("seed {seed}");
+    let mut random = Random(seed);
+    // The numbers wrap.
+    let mut number = u32::MAX - 100;
+    pair.receiver.far.lock().links.all[0].expected = number;
+    for round in 0..100 {
+        // A line without an area, a line with one, a long line whose area begins in a `Part`, and a line that may bring keys.
+        let messages: Vec<_> = [
+            (Kind::Line, 0, 0),
+            (Kind::Line, 300, 300),
+            (Kind::Part, 0, 1000),
+            (Kind::Line, 3000, 2000),
+            (Kind::Keyed, 9, 9),
+        ]
+        .into_iter()
+        .map(|(kind, len, here)| (kind, pair.message(&mut number, kind, len, here)))
+        .collect();
+        let mut has_arrived = [false; 5];
+        while has_arrived.contains(&false) {
+            let at = random.below(5) as usize;
+            let (kind, bytes) = &messages[at];
+            pair.receiver.far.lock().links.receive(kind.word(NodeAddress { task: 0, context: 0 }), bytes);
+            has_arrived[at] = true;
+            pair.take_lines();
+            let in_order = has_arrived.iter().take_while(|&&has_arrived| has_arrived).count();
+            // The first line of all has connected the two ends. The `Part` is no line.
+            let lines = 1 + 4 * round + [0, 1, 2, 2, 3, 4][in_order];
+            assert_eq!(pair.received, lines, "round {round}: {has_arrived:?}");
+        }
+        assert!(pair.receiver.far.lock().links.all[0].early.is_empty(), "what came again is not kept");
     }
 }
 
