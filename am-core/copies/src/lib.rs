@@ -93,6 +93,28 @@ unsafe fn pair<T: Copy>(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
+/// Copies 8 bytes from each of two addresses, one after the other, to `to`. On x86-64 this is one store: a processor loads more words in a
+/// cycle than it stores.
+///
+/// # Safety
+/// 8 bytes at `first` and at `second` must be readable, and 16 bytes at `to` writable. The ranges must not overlap.
+#[inline(always)]
+pub unsafe fn two_words(first: *const u8, second: *const u8, to: *mut u8) {
+    // SAFETY: the caller's contract; all accesses allow any alignment. SSE2 is part of x86-64.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        use core::arch::x86_64::{_mm_loadl_epi64, _mm_storeu_si128, _mm_unpacklo_epi64};
+        let words = _mm_unpacklo_epi64(_mm_loadl_epi64(first.cast()), _mm_loadl_epi64(second.cast()));
+        _mm_storeu_si128(to.cast(), words);
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    // SAFETY: the caller's contract.
+    unsafe {
+        bytes(first, to, 8);
+        bytes(second, to.add(8), 8);
+    }
+}
+
 /// Whether [`words`] can copy this number of words, and copies them faster than a loop.
 #[inline(always)]
 #[must_use]
@@ -214,6 +236,21 @@ mod tests {
         copies_every_length_from_and_to_every_alignment(past_caches);
         // SAFETY: the test passes live arrays that are long enough and do not overlap.
         copies_every_length_from_and_to_every_alignment(|from, to, len| unsafe { bytes(from, to, len) });
+    }
+
+    #[test]
+    fn two_words_lie_one_after_the_other() {
+        let source = source::<64>();
+        for (first, second, start) in [(0, 8, 0), (3, 50, 1), (40, 9, 7)] {
+            let mut to = [0u8; 32];
+            // SAFETY: both arrays are live and long enough: `50 + 8` and `7 + 16` bytes.
+            unsafe {
+                two_words(source[first..].as_ptr(), source[second..].as_ptr(), to[start..].as_mut_ptr());
+            }
+            assert_eq!(to[start..start + 8], source[first..first + 8]);
+            assert_eq!(to[start + 8..start + 16], source[second..second + 8]);
+            assert!(to[..start].iter().chain(&to[start + 16..]).all(|&byte| byte == 0));
+        }
     }
 
     #[test]

@@ -341,24 +341,24 @@ trait Equal: Visit + Sized {
     /// the value is stored back.
     fn moved(&mut self) -> Self;
 
-    /// Visits blocks of `LEN` bytes.
+    /// Visits `count` blocks of `LEN` bytes.
     #[inline(always)]
-    fn equal<const LEN: usize>(&mut self, at: impl Iterator<Item = i64>) {
-        at.for_each(|at| self.block(at, LEN as u64));
+    fn equal<const LEN: usize>(&mut self, count: usize, at: impl Fn(usize) -> i64) {
+        (0..count).for_each(|index| self.block(at(index), LEN as u64));
     }
 }
 
-/// Visits blocks of `len` bytes.
+/// Visits `count` blocks of `len` bytes.
 #[inline(always)]
-fn equal_blocks(visitor: &mut impl Equal, len: u64, at: impl Iterator<Item = i64>) {
+fn equal_blocks(visitor: &mut impl Equal, len: u64, count: usize, at: impl Fn(usize) -> i64) {
     let mut own = visitor.moved();
     match len {
-        4 => own.equal::<4>(at),
-        8 => own.equal::<8>(at),
-        16 => own.equal::<16>(at),
-        24 => own.equal::<24>(at),
-        32 => own.equal::<32>(at),
-        _ => at.for_each(|at| own.block(at, len)),
+        4 => own.equal::<4>(count, at),
+        8 => own.equal::<8>(count, at),
+        16 => own.equal::<16>(count, at),
+        24 => own.equal::<24>(count, at),
+        32 => own.equal::<32>(count, at),
+        _ => (0..count).for_each(|index| own.block(at(index), len)),
     }
     *visitor = own;
 }
@@ -367,12 +367,13 @@ fn equal_blocks(visitor: &mut impl Equal, len: u64, at: impl Iterator<Item = i64
 macro_rules! loops {
     () => {
         fn strided(&mut self, at: i64, len: u64, stride: i64, count: u64) {
-            let at = (0..count.cast_signed()).map(|index| at.wrapping_add(index.wrapping_mul(stride)));
-            equal_blocks(self, len, at);
+            equal_blocks(self, len, count as usize, |index| {
+                at.wrapping_add((index as i64).wrapping_mul(stride))
+            });
         }
 
         fn even(&mut self, base: i64, len: u64, at: &[i64]) {
-            equal_blocks(self, len, at.iter().map(|&at| base.wrapping_add(at)));
+            equal_blocks(self, len, at.len(), |index| base.wrapping_add(at[index]));
         }
 
         fn blocks(&mut self, base: i64, blocks: &[Block]) {
@@ -463,10 +464,10 @@ impl Equal for Writing<'_> {
 
     /// Checks the free space once for all blocks.
     #[inline(always)]
-    fn equal<const LEN: usize>(&mut self, at: impl Iterator<Item = i64>) {
+    fn equal<const LEN: usize>(&mut self, count: usize, at: impl Fn(usize) -> i64) {
         let base = self.base;
         // SAFETY: as in `block`.
-        self.writer.put_equal::<LEN>(at.map(|at| unsafe { base.bytes(at, LEN) }));
+        self.writer.put_equal::<LEN>(count, |index| unsafe { base.bytes(at(index), LEN) });
     }
 }
 
@@ -536,9 +537,9 @@ impl Equal for PieceWriter<'_> {
     }
 
     #[inline(always)]
-    fn equal<const LEN: usize>(&mut self, at: impl Iterator<Item = i64>) {
+    fn equal<const LEN: usize>(&mut self, count: usize, at: impl Fn(usize) -> i64) {
         let (base, mut done) = (self.base, 0);
-        for (at, bytes) in at.zip(self.bytes.equal::<LEN>()) {
+        for (at, bytes) in (0..count).map(at).zip(self.bytes.equal::<LEN>()) {
             // SAFETY: as in `block`.
             bytes.copy_to_buffer(unsafe { base.buffer(at, LEN) });
             done += LEN;
