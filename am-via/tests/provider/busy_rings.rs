@@ -134,5 +134,5 @@ fn a_source_whose_ring_never_runs_empty_and_is_taken_in_line_starves_nobody() {
             in_turn = 0;
         }
     }
-    assert!(taken > 0);
+    assert!(taken > 64, "after a round of progress, messages are taken in line again; {taken} were");
 }

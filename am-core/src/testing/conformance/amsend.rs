@@ -275,8 +275,8 @@ fn keeps_order<F: Fabric>(context: &mut Context<F>) {
     }
 }
 
-/// Messages that are received in line (`take_next`), messages that are only looked at, and messages of other kinds all arrive once, in the
-/// order in which they were sent. On a fabric that can't look at the next message, all go to the handlers.
+/// Messages that are received in line (`look` and `take`), messages that are only looked at, and messages of other kinds all arrive once,
+/// in the order in which they were sent. On a fabric that can't look at the next message, all go to the handlers.
 fn taken_in_line<F: Fabric>(context: &mut Context<F>) {
     let seen = Shared::<Vec<(u64, Vec<u8>)>>::new();
     let in_handler = seen.clone();
