@@ -116,12 +116,15 @@ static void receive(int counted)
 static void isend(int counted)
 {
     if (rank == 1) {
-        if (counted) counted_send_window(); else send_window(0);
+        /* With this message the credits of the last window come back. */
         MPI_Recv(NULL, 0, MPI_BYTE, 0, 8, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        if (counted) counted_send_window(); else send_window(0);
+        peer_may_go();
     } else {
+        MPI_Send(NULL, 0, MPI_BYTE, 1, 8, MPI_COMM_WORLD);
+        wait_for_turn();
         post_window(1);
         wait_for_window();
-        MPI_Send(NULL, 0, MPI_BYTE, 1, 8, MPI_COMM_WORLD);
     }
 }
 
