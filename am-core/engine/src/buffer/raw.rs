@@ -397,8 +397,9 @@ impl<'a> PacketWriter<'a> {
             piece.at.as_ptr().cast_const()
         };
         let pairs = if LEN == 8 { count / 2 } else { 0 };
-        // SAFETY: source: `LEN` live, unwritten bytes of each piece (`RawBytes::new`). Destination: `LEN` bytes for each piece after `used`,
-        // inside the buffer (`count` pieces fit), which nothing else touches (`new`). User memory and a NIC's buffer do not overlap.
+        // SAFETY: source: `LEN` live, unwritten bytes of each piece (`RawBytes::new`). Destination: `LEN` bytes for each piece after
+        // `used`, inside the buffer (`count` pieces fit), which nothing else touches (`new`). User memory and a NIC's buffer do not
+        // overlap.
         unsafe {
             for index in (0..pairs).map(|pair| 2 * pair) {
                 copies::two_words(from(index), from(index + 1), start.add(used + index * LEN));
