@@ -17,6 +17,7 @@ mod lines;
 mod meeting;
 #[cfg(all(test, feature = "models"))]
 mod model;
+mod order;
 mod spread;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,6 +30,7 @@ use smallvec::SmallVec;
 pub(crate) use boards::{Boards, Ticket};
 pub(crate) use lines::{LINES_TASKS_MAX, Lines};
 use meeting::Meeting;
+pub(crate) use order::Order;
 use spread::{Comparisons, Distribution};
 
 use crate::buffer::{RecvData, SendData, with_mapped_elements};

@@ -101,6 +101,7 @@ mod status;
 mod tag;
 mod thread_level;
 pub mod topology;
+mod tree;
 mod turn;
 mod under_way;
 mod waits;

@@ -6,10 +6,10 @@
 //! once in each round.
 
 use super::call::Parts;
-use super::tree::FLAT_BYTES_MAX;
 use super::{Plan, broadcast, gather, hosts};
 use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
+use crate::tree::FLAT_BYTES_MAX;
 use mpi_datatype::{Datatype, Predefined};
 
 /// Collects the blocks of all tasks in each task's `into`. `own` is this task's block; `None`: it is already in its place in `into`

@@ -9,11 +9,13 @@
 //! Long vectors: each task reduces one chunk, and sends the result to all ([`stages`]). Each element is sent about twice, whatever the
 //! number of tasks. A ring sends as much, but waits for a neighbour in each of its 2n - 2 steps.
 //!
-//! In all cases the order of combination does not depend on the order of arrival, and all tasks get the same bits.
+//! In all cases the order of combination does not depend on the order of arrival, and all tasks get the same bits. A board combines short
+//! vectors in the same order ([`Order`](crate::board::Order)).
 
 use super::{Plan, broadcast, hosts, reduce, stages};
 use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
+use crate::settings::Selection;
 
 /// Combines the vectors of all tasks into every task's `into`. `own` is this task's vector; `None`: it is already in `into`
 /// (`MPI_IN_PLACE`).
@@ -21,10 +23,7 @@ pub(super) fn allreduce(plan: &mut impl Plan, own: Option<&SendData>, into: &Rec
     if let Some(hosts) = plan.hosts_in_order() {
         return hosts::allreduce(plan, &hosts, own, into);
     }
-    if into.packed_len() > plan.selection().allreduce_doubling_bytes_max
-        && into.count() >= u64::from(plan.size())
-        && plan.size() > 1
-    {
+    if is_in_parts(into, &plan.selection(), plan.size()) {
         return stages::reduce(plan, own, Some(into), None);
     }
     if let Some(own) = own {
@@ -38,6 +37,11 @@ pub(super) fn allreduce(plan: &mut impl Plan, own: Option<&SendData>, into: &Rec
             broadcast::by_tree(plan, into, 0)
         }
     }
+}
+
+/// Whether each of `size` tasks reduces a part of a vector like `into`.
+pub(super) fn is_in_parts(into: &RecvData, selection: &Selection, size: u32) -> bool {
+    into.packed_len() > selection.allreduce_doubling_bytes_max && into.count() >= u64::from(size) && size > 1
 }
 
 /// Combines by recursive doubling. If the number of ranks is not a power of two, the first ranks are folded in pairs until a power of two

@@ -5,9 +5,9 @@
 //! share processors, wake-ups dominate. With 16 tasks on 2 cores, a tree with up to 16 children per task took half the time of a tree with
 //! four, or of rounds (medians: 27 us against 60 to 80); with 3 to 8 tasks it was not slower.
 
-use super::tree::Tree;
 use super::{Plan, hosts, nothing};
 use crate::error::Result;
+use crate::tree::Tree;
 
 /// Completes only after all tasks have called `barrier`.
 pub(super) fn barrier(plan: &mut impl Plan) -> Result<()> {

@@ -31,7 +31,6 @@ mod scan;
 mod short;
 mod slices;
 mod stages;
-mod tree;
 mod typed;
 mod words;
 

@@ -12,8 +12,8 @@ use am_core::task::Target;
 
 use super::direct::Direct;
 use super::recorder::Recorder;
-use super::{Collective, Parts, Plan, on_lines};
-use crate::board::{self, Arrival, Board, Boards, Method, Step, Ticket, Use};
+use super::{Collective, Parts, Plan, allreduce, on_lines};
+use crate::board::{self, Arrival, Board, Boards, Method, Order, Step, Ticket, Use};
 use crate::buffer::{RecvData, SendData};
 use crate::communicator::Communicator;
 use crate::error::{Error, Result};
@@ -24,7 +24,7 @@ use crate::progress::LOOKS_AWAKE;
 use crate::progress::at_board::{self, combine_vectors, vectors};
 use crate::remote::{ADDRESS_WORDS, from_words, to_words};
 use crate::request_table::{Act, Awaited, LinesPart, MetPart, Step as Recorded};
-use crate::settings::BoardKind;
+use crate::settings::{BoardKind, Selection};
 use crate::state::State;
 
 /// Maximum total bytes of all tasks' vectors in a reduction, because one task combines all of them.
@@ -95,9 +95,13 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         if len.is_none() && !has_lines {
             return Ok((Use::Messages, 0));
         }
-        let can = |method| if method == Method::Lines { has_lines } else { len.is_some() };
         let mut state = self.state()?;
-        let boards = &mut state.schedules.boards;
+        let State { schedules, selection, .. } = &mut *state;
+        let can = |method| match method {
+            Method::Lines => has_lines,
+            Method::Counter => len.is_some() && !is_reduced_in_parts(collective, selection, size),
+        };
+        let boards = &mut schedules.boards;
         let how = boards.begin(board, can);
         if let (Use::On(Method::Lines), Collective::Gather { root, .. }) = (&how, collective)
             && boards.lines(board)?.changes_root(*root)
@@ -242,6 +246,11 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     }
 }
 
+/// Whether this is an allreduce that messages carry out in parts: a board would combine the vectors in another order.
+fn is_reduced_in_parts(collective: &Collective, selection: &Selection, size: u32) -> bool {
+    matches!(collective, Collective::Allreduce { recv, .. } if allreduce::is_in_parts(recv, selection, size))
+}
+
 /// The tasks' parts in a collective on a board of the given method. On a board with a counter, each task writes `len` bytes.
 fn perform(collective: &Collective, plan: &mut impl BoardPlan, method: Method, len: u64) -> Result<()> {
     if method == Method::Lines {
@@ -282,7 +291,8 @@ fn read_and_combine(plan: &mut impl BoardPlan, own: &RecvData) -> Result<SendDat
     let (size, count) = (plan.size(), own.count());
     let all = plan.scratch(count * u64::from(size), own.datatype())?;
     plan.read(own.packed_len(), vectors(&all, count, size))?;
-    combine_vectors(&all, count, size, |earlier, later| plan.combine(earlier, later))
+    let order = Order::new(&plan.selection(), size, own.packed_len(), plan.is_commutative());
+    combine_vectors(&all, count, order, |earlier, later| plan.combine(earlier, later))
 }
 
 impl<F: Fabric, L: LockPolicy> BoardPlan for Direct<'_, F, L> {
@@ -293,7 +303,9 @@ impl<F: Fabric, L: LockPolicy> BoardPlan for Direct<'_, F, L> {
     fn meet(&mut self, own: &SendData, reduced: Option<&RecvData>) -> Result<()> {
         let (communicator, board) = (self.communicator, self.communicator.board());
         let (arrival, step) = loop {
-            match at_board::arrive(&mut *communicator.state()?, board, own)? {
+            // Not inside `match`, where the turn would last until the end of the wait.
+            let arrived = at_board::arrive(&mut *communicator.state()?, board, own)?;
+            match arrived {
                 // An error ended this task's wait for the present step.
                 (Arrival::TooEarly, present) => communicator.wait_for_all(present)?,
                 arrived => break arrived,

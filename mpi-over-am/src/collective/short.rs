@@ -8,7 +8,6 @@ use mpi_datatype::op::Combine;
 
 use super::direct::TAG;
 use super::on_lines;
-use super::tree::Tree;
 use crate::blocking;
 use crate::buffer::{combine_bytes, lend_to_receive, with_slice};
 use crate::communicator::{Brief, Communicator};
@@ -22,6 +21,7 @@ use crate::progress::check_len;
 use crate::protocol::{self, Borrowed};
 use crate::settings::{Check, Selection};
 use crate::state::State;
+use crate::tree::Tree;
 
 /// Maximum bytes of a task's data on this fast path. Up to this length the general algorithms send the same messages.
 const SHORT_BYTES_MAX: usize = 4096;

@@ -6,7 +6,7 @@ use am_core::fabric::Fabric;
 use am_core::task::Target;
 
 use super::check_len;
-use crate::board::{Arrival, Boards, Step};
+use crate::board::{Arrival, Boards, Order, Step};
 use crate::buffer::{RecvData, Scratch, SendData};
 use crate::error::{Error, Result};
 use crate::handlers::MpiHandlers;
@@ -186,7 +186,9 @@ fn with_reduced<F: Fabric>(
     let (scratch, all) = Scratch::with_elements(state.spare.take(), elements, own.datatype())?;
     let read = read(state, step, own.packed_len(), vectors(&all, own.count(), step.size()));
     let reduced = read.and_then(|()| {
-        combine_vectors(&all, own.count(), step.size(), |earlier, later| {
+        let is_commutative = op.is_none_or(|op| op.is_commutative());
+        let order = Order::new(&state.selection, step.size(), own.packed_len(), is_commutative);
+        combine_vectors(&all, own.count(), order, |earlier, later| {
             op.map_or(Ok(()), |op| op.combine(earlier, later))
         })
     });
@@ -200,20 +202,19 @@ pub(crate) fn vectors(all: &RecvData, count: u64, size: u32) -> impl Iterator<It
     (0..size).map(move |rank| (rank, 0, all.part((u64::from(rank) * count).cast_signed(), count)))
 }
 
-/// Combines the vectors that [`vectors`] lists, in the order of the ranks, since the operation need not commute. Returns the result, which
-/// replaces the last vector.
+/// Combines the vectors that [`vectors`] lists. Returns the result, which replaces one of the vectors.
 ///
 /// # Errors
 /// The error of `combine`.
 pub(crate) fn combine_vectors(
     all: &RecvData,
     count: u64,
-    size: u32,
+    order: Order,
     mut combine: impl FnMut(&SendData, &RecvData) -> Result<()>,
 ) -> Result<SendData> {
     let vector = |rank: u32| all.part((u64::from(rank) * count).cast_signed(), count);
-    (1..size).try_for_each(|rank| combine(&vector(rank - 1).as_send(), &vector(rank)))?;
-    Ok(vector(size - 1).as_send())
+    let result = order.combine(|earlier, later| combine(&vector(earlier).as_send(), &vector(later)))?;
+    Ok(vector(result).as_send())
 }
 
 /// Enters the next step of a board with lines, with data or without, and rings the tasks that may sleep.

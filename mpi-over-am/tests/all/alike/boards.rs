@@ -3,12 +3,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::common::{Communicator, Environment, job, numbers};
+use super::common::{Communicator, Environment, FIRST, get_board, job, job_with_board, numbers, packets};
 use am_core::testing::loopback::{Config, Reach};
 use mpi_over_am::{BoardKind, Error, Selection, Settings, collective, op};
-
-/// Number of collectives: more than a communicator carries out by messages before it gets a board.
-const FIRST: usize = 10;
 
 fn settings(tasks_max: u32) -> Settings {
     let collectives = Selection { board_tasks_max: Some(tasks_max), ..Selection::default() };
@@ -17,19 +14,12 @@ fn settings(tasks_max: u32) -> Settings {
 
 /// Runs `task` after the world has got a board.
 fn with_board(config: Config, task: impl Fn(&Environment, &Communicator) + Sync) {
-    job(config, settings(1024), |environment, world| {
-        get_board(world);
-        task(environment, world);
-    });
+    job_with_board(config, settings(1024), task);
 }
 
-fn get_board(communicator: &Communicator) {
-    (0..FIRST).for_each(|_| communicator.barrier().expect("all tasks are there"));
-}
-
-/// Packets that this task has sent so far.
-fn packets(environment: &Environment) -> u64 {
-    environment.counts().expect("no call is under way").packets_sent.iter().sum()
+/// A network with all faults that it may have beside a board.
+fn hostile(tasks: u32) -> Config {
+    Config { reach: Reach::Direct, atomics: Reach::Direct, ..Config::hostile(tasks, 5) }
 }
 
 /// Collectives with results that depend on every task.
@@ -79,9 +69,48 @@ fn check_collectives(world: &Communicator, count: usize) {
 fn collectives_on_a_board_give_the_right_results() {
     for tasks in [3, 4, 7, 20] {
         // The last length is too long for the board.
-        with_board(Config::hostile(tasks, 5), |_, world| {
+        with_board(hostile(tasks), |_, world| {
             for count in [0, 1, 3, 100, 1, 20_000, 2] {
                 check_collectives(world, count);
+            }
+        });
+    }
+}
+
+/// The first calls use messages, and the later ones a board, which must round in the same way.
+#[test]
+fn an_allreduce_gives_the_same_bits_by_messages_and_on_a_board() {
+    let few = Selection { board_tasks_max: Some(1024), ..Selection::default() };
+    let in_rounds = Selection { rounds_tasks_max: Some(64), ..few };
+    for (tasks, collectives) in [(3, few), (4, few), (7, few), (20, few), (5, in_rounds), (12, in_rounds)] {
+        let settings = Settings { collectives, ..Settings::default() };
+        job(Config::new(tasks), settings, |environment, world| {
+            let rank = f64::from(world.rank());
+            let in_order = || op::from_ordered_fn(|a: &f64, b: &f64| a + b);
+            for count in [1, 100, 200] {
+                let own: Vec<f64> =
+                    (0..count).map(|index| 1e3 / (f64::from(index) + 3.7 * rank + 0.3)).collect();
+                let communicator = world.dup().expect("all tasks are there");
+                let mut first = None;
+                for call in 0..FIRST {
+                    let before = packets(environment);
+                    let (mut sum, mut ordered) = (vec![0.0; own.len()], vec![0.0; own.len()]);
+                    communicator.allreduce(&own, &mut sum, op::Sum).expect("all tasks are there");
+                    communicator.allreduce(&own, &mut ordered, in_order()).expect("all tasks are there");
+                    let started =
+                        collective::allreduce_in_place(own.clone(), op::Sum).start_owned(&communicator);
+                    let (sum_started, _) = started.expect("it starts").wait().expect("all tasks are there");
+                    let started =
+                        collective::allreduce_in_place(own.clone(), in_order()).start_owned(&communicator);
+                    let (ordered_started, _) =
+                        started.expect("it starts").wait().expect("all tasks are there");
+                    let bits = [sum, ordered, sum_started, ordered_started]
+                        .map(|vector| vector.into_iter().map(f64::to_bits).collect::<Vec<_>>());
+                    assert_eq!(&bits, first.get_or_insert(bits.clone()), "{count}, call {call}");
+                    let [sum, ordered, sum_started, ordered_started] = bits;
+                    assert!(sum == sum_started && ordered == ordered_started);
+                    assert!(call + 1 < FIRST || packets(environment) == before, "there is a board");
+                }
             }
         });
     }
@@ -100,11 +129,12 @@ fn short_collectives_on_a_board_send_no_packet() {
     });
 }
 
-/// There is no board without mapped memory, or if the setting forbids it.
+/// There is no board without mapped memory, or if the setting forbids it, or for tasks of several hosts, or between two groups.
 #[test]
 fn tasks_that_cannot_have_a_board_use_messages() {
     let staged = Config { reach: Reach::Staged, ..Config::new(3) };
-    for (config, tasks_max) in [(staged, 1024), (Config::new(3), 2)] {
+    let on_hosts = Config { hosts: &[0, 1, 2], ..Config::new(3) };
+    for (config, tasks_max) in [(staged, 1024), (Config::new(3), 2), (on_hosts, 1024)] {
         job(config, settings(tasks_max), |environment, world| {
             get_board(world);
             let before = packets(environment);
@@ -112,6 +142,17 @@ fn tasks_that_cannot_have_a_board_use_messages() {
             assert!(packets(environment) > before);
         });
     }
+    job(Config::new(6), settings(1024), |environment, world| {
+        let side = world.rank() % 2;
+        let half = world.split(Some(side.cast_signed()), 0).expect("all tasks are there").expect("in a half");
+        let between = half.create_inter_with(0, Some(world), 1 - side, 5).expect("all tasks are there");
+        for _ in 0..2 * FIRST {
+            let (before, mut others) = (packets(environment), [0; 3]);
+            between.allgather(&[world.rank()], &mut others).expect("all tasks are there");
+            assert!(others.into_iter().eq((0..3).map(|number| 2 * number + 1 - side)));
+            assert!(packets(environment) > before);
+        }
+    });
 }
 
 #[test]
@@ -171,26 +212,24 @@ fn an_operator_that_panics_ends_the_reduction_at_all_tasks() {
 
 #[test]
 fn a_task_that_waits_at_a_board_takes_part_in_a_long_message() {
-    for reach in [Reach::Direct, Reach::Posted] {
-        with_board(Config { reach, ..Config::new(4) }, |_, world| {
-            let (out, mut got) = (vec![7u8; 100_000], vec![0u8; 100_000]);
-            match world.rank() {
-                0 => {
-                    world.send(&out, 1, 5).unwrap();
-                    world.barrier().unwrap();
-                }
-                1 => world
-                    .scope(|s| {
-                        let request = s.irecv(&mut got, 0, 5)?;
-                        world.barrier()?;
-                        s.wait(request).map(drop)
-                    })
-                    .unwrap(),
-                _ => world.barrier().unwrap(),
+    with_board(Config::new(4), |_, world| {
+        let (out, mut got) = (vec![7u8; 100_000], vec![0u8; 100_000]);
+        match world.rank() {
+            0 => {
+                world.send(&out, 1, 5).unwrap();
+                world.barrier().unwrap();
             }
-            assert!(world.rank() != 1 || got == out);
-        });
-    }
+            1 => world
+                .scope(|s| {
+                    let request = s.irecv(&mut got, 0, 5)?;
+                    world.barrier()?;
+                    s.wait(request).map(drop)
+                })
+                .unwrap(),
+            _ => world.barrier().unwrap(),
+        }
+        assert!(world.rank() != 1 || got == out);
+    });
 }
 
 /// Runs `task` with a board of each kind.
@@ -334,12 +373,7 @@ fn a_communicator_can_end_before_the_collectives_on_its_board() {
 fn with_lines(config: Config, task: impl Fn(&Environment, &Communicator) + Sync) {
     let collectives =
         Selection { board: BoardKind::Lines, board_tasks_max: Some(1024), ..Selection::default() };
-    job(config, Settings { collectives, ..Settings::default() }, |environment, world| {
-        for _ in 0..FIRST {
-            world.allgather(&[0_u8], &mut vec![0; world.size() as usize]).expect("all tasks are there");
-        }
-        task(environment, world);
-    });
+    job_with_board(config, Settings { collectives, ..Settings::default() }, task);
 }
 
 /// A broadcast from each root and a gather to each, of data that depend on the round.
@@ -362,7 +396,7 @@ fn check_rooted(world: &Communicator, count: usize, round: u64) {
 #[test]
 fn collectives_on_lines_give_the_right_results() {
     for tasks in [3, 8, 20] {
-        with_lines(Config::hostile(tasks, 5), |_, world| {
+        with_lines(hostile(tasks), |_, world| {
             for (round, count) in (0..).zip([6, 7, 0, 1, 2048, 100, 2049, 9000, 3]) {
                 check_rooted(world, count, round);
                 check_collectives(world, count);
@@ -443,25 +477,23 @@ fn a_part_of_another_length_on_lines_is_told() {
 
 #[test]
 fn a_task_that_waits_on_lines_takes_part_in_a_long_message() {
-    for reach in [Reach::Direct, Reach::Posted] {
-        with_lines(Config { reach, ..Config::new(4) }, |_, world| {
-            let (out, mut got) = (vec![7u8; 100_000], vec![0u8; 100_000]);
-            let exchange = || world.allgather(&[world.rank()], &mut [0; 4]);
-            match world.rank() {
-                0 => {
-                    world.send(&out, 1, 5).unwrap();
-                    exchange().unwrap();
-                }
-                1 => world
-                    .scope(|s| {
-                        let request = s.irecv(&mut got, 0, 5)?;
-                        exchange()?;
-                        s.wait(request).map(drop)
-                    })
-                    .unwrap(),
-                _ => exchange().unwrap(),
+    with_lines(Config::new(4), |_, world| {
+        let (out, mut got) = (vec![7u8; 100_000], vec![0u8; 100_000]);
+        let exchange = || world.allgather(&[world.rank()], &mut [0; 4]);
+        match world.rank() {
+            0 => {
+                world.send(&out, 1, 5).unwrap();
+                exchange().unwrap();
             }
-            assert!(world.rank() != 1 || got == out);
-        });
-    }
+            1 => world
+                .scope(|s| {
+                    let request = s.irecv(&mut got, 0, 5)?;
+                    exchange()?;
+                    s.wait(request).map(drop)
+                })
+                .unwrap(),
+            _ => exchange().unwrap(),
+        }
+        assert!(world.rank() != 1 || got == out);
+    });
 }

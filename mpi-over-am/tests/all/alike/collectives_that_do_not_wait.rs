@@ -1,7 +1,9 @@
 //! Non-blocking, persistent, neighbourhood and inter-group collectives, and their errors.
 
-use super::common::{Communicator, Environment, combined, job, jobs_on_hosts, numbers, numbers_of_tasks};
-use am_core::testing::loopback::Config;
+use super::common::{
+    Communicator, Environment, combined, job, job_with_board, jobs_on_hosts, numbers, numbers_of_tasks,
+};
+use am_core::testing::loopback::{Config, Reach};
 use mpi_over_am::{
     BoardKind, Error, ErrorClass, Neighbours, PROC_NULL, Placement, ROOT, Selection, Settings, collective, op,
 };
@@ -21,8 +23,16 @@ fn with_each_number_of_tasks(task: impl Fn(&Environment, &Communicator) + Sync) 
         job(Config::hostile(tasks, u64::from(tasks)), settings, &task);
     }
     for board in [BoardKind::Counter, BoardKind::Lines] {
-        let collectives = Selection { board, board_tasks_max: Some(8), ..Selection::default() };
-        job(Config::hostile(5, 6), Settings { collectives, ..Settings::default() }, &task);
+        let collectives = Selection { board, board_tasks_max: Some(16), ..Selection::default() };
+        let settings = Settings { collectives, ..Settings::default() };
+        // Gathers on lines need eight tasks.
+        for config in [Config::hostile(5, 6), Config::hostile(9, 7)] {
+            job_with_board(
+                Config { reach: Reach::Direct, atomics: Reach::Direct, ..config },
+                settings,
+                &task,
+            );
+        }
     }
     let announced = Settings { early_arrival_bytes_max: 0, ..Settings::default() };
     job(Config::hostile(5, 78), announced, &task);

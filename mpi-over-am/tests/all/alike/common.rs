@@ -68,6 +68,35 @@ fn run_tasks(config: Config, settings: Settings, task: &(dyn Fn(Environment) + S
     }
 }
 
+/// Packets that this task has sent so far.
+pub(crate) fn packets(environment: &Environment) -> u64 {
+    environment.counts().expect("no call is under way").packets_sent.iter().sum()
+}
+
+/// Number of collectives: more than a communicator carries out by messages before it gets a board.
+pub(crate) const FIRST: usize = 10;
+
+/// Makes collectives that boards of both kinds serve, until the communicator has a board if it can have one.
+pub(crate) fn get_board(communicator: &Communicator) {
+    let mut all = vec![0; communicator.size() as usize];
+    (0..FIRST).for_each(|_| communicator.allgather(&[0_u8], &mut all).expect("all tasks are there"));
+}
+
+/// Runs `task` after the world has got a board of the kind in the settings. All memory is mapped, as a board needs.
+pub(crate) fn job_with_board(
+    config: Config,
+    settings: Settings,
+    task: impl Fn(&Environment, &Communicator) + Sync,
+) {
+    job(config, settings, |environment, world| {
+        get_board(world);
+        let before = packets(environment);
+        world.allgather(&[0_u8], &mut vec![0; world.size() as usize]).expect("all tasks are there");
+        assert_eq!(packets(environment), before, "there is a board");
+        task(environment, world);
+    });
+}
+
 /// Whether the lock policy is that for several threads. Both policies take the same steps, so most settings, networks and numbers of tasks
 /// are tested with one of the two, unless [`is_long`].
 fn for_threads() -> bool {

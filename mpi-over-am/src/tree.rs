@@ -9,11 +9,11 @@ use crate::settings::Selection;
 /// Maximum number of children of a task in a flat tree.
 const CHILDREN: u64 = 16;
 /// Maximum bytes of data along a flat tree.
-pub(super) const FLAT_BYTES_MAX: u64 = 1024;
+pub(crate) const FLAT_BYTES_MAX: u64 = 1024;
 
 /// A task's position in the tree.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Tree {
+pub(crate) struct Tree {
     // 64 bits: a number with another bit set may exceed 32 bits.
     number: u64,
     size: u64,
@@ -24,29 +24,39 @@ pub(super) struct Tree {
 impl Tree {
     /// The position of `rank` among `size` tasks, in the tree for data of `len` bytes with rank `top` as its top.
     #[inline(always)]
-    pub(super) fn new(selection: &Selection, (rank, size): (u32, u32), top: u32, len: u64) -> Self {
+    pub(crate) fn new(selection: &Selection, (rank, size): (u32, u32), top: u32, len: u64) -> Self {
         let is_flat = !selection.uses_rounds(size.into()) && len <= FLAT_BYTES_MAX;
-        let (rank, size) = (u64::from(rank), u64::from(size));
-        let before = rank + size - u64::from(top);
-        Self { number: if before >= size { before - size } else { before }, size, top, is_flat }
+        Self { number: 0, size: size.into(), top, is_flat }.position_of(rank)
+    }
+
+    /// The position of another rank in the same tree.
+    #[inline(always)]
+    pub(crate) fn position_of(self, rank: u32) -> Self {
+        let before = u64::from(rank) + self.size - u64::from(self.top);
+        Self { number: if before >= self.size { before - self.size } else { before }, ..self }
     }
 
     /// A tree in which a task's subtree consists of consecutive numbers after it, and later children have later subtrees, as needed for
     /// operations that do not commute. The top must be rank 0.
-    pub(super) fn in_order(self) -> Self {
+    pub(crate) fn in_order(self) -> Self {
         Self { is_flat: self.is_flat && self.size <= CHILDREN + 1, ..self }
+    }
+
+    /// The rank at this position.
+    pub(crate) fn rank(self) -> u32 {
+        self.rank_of(self.number)
     }
 
     /// The parent; `None` at the top.
     #[inline(always)]
-    pub(super) fn parent(self) -> Option<u32> {
+    pub(crate) fn parent(self) -> Option<u32> {
         let number = self.number.checked_sub(1)?;
         Some(self.rank_of(if self.is_flat { number / CHILDREN } else { self.number & number }))
     }
 
     /// The children. In a binomial tree, the one with the smallest subtree comes first.
     #[inline(always)]
-    pub(super) fn children(self) -> impl DoubleEndedIterator<Item = u32> {
+    pub(crate) fn children(self) -> impl DoubleEndedIterator<Item = u32> {
         let Self { number, size, is_flat, .. } = self;
         let count = match (is_flat, number) {
             (true, _) => CHILDREN,
