@@ -177,6 +177,23 @@ fn allgather_and_alltoall() {
     });
 }
 
+/// In rounds, each of eight tasks sends three messages to three tasks: so a first alltoall of many tasks makes few connections.
+#[test]
+fn a_short_alltoall_of_many_tasks_sends_few_messages() {
+    for (alltoall_rounds_bytes_max, messages) in [(64 << 10, 3), (0, 7)] {
+        let collectives = Selection { alltoall_rounds_bytes_max, ..Selection::default() };
+        job(Config::new(8), Settings { collectives, ..Settings::default() }, |environment, world| {
+            let sent = || environment.counts().expect("no call is under way").packets_sent;
+            let (out, mut got, before) = (vec![world.rank(); 8], vec![0; 8], sent());
+            world.alltoall(&out, &mut got).expect("all tasks are there");
+            assert!(got.into_iter().eq(0..8));
+            let each: Vec<u64> = sent().iter().zip(&before).map(|(now, before)| now - before).collect();
+            assert!(each.iter().all(|&sent| sent <= 1), "{each:?}");
+            assert_eq!(each.iter().sum::<u64>(), messages, "{each:?}");
+        });
+    }
+}
+
 #[test]
 fn alltoallv() {
     with_each_number_of_tasks(|_, world| {
