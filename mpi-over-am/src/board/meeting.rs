@@ -258,6 +258,11 @@ mod models {
     }
 
     #[test]
+    fn loom_a_task_with_two_steps_under_way_meets_two_that_wait_for_each() {
+        model(3, 2, 2, 1);
+    }
+
+    #[test]
     fn loom_a_task_with_two_steps_under_way_meets_one_that_waits_for_each() {
         model(2, 4, 2, 2);
     }
