@@ -59,7 +59,7 @@ impl Tree {
     pub(crate) fn children(self) -> impl DoubleEndedIterator<Item = u32> {
         let Self { number, size, is_flat, .. } = self;
         let count = match (is_flat, number) {
-            (true, _) => CHILDREN,
+            (true, _) => (size - 1).saturating_sub(number * CHILDREN).min(CHILDREN),
             (false, 0) => u64::from(u64::BITS - (size - 1).leading_zeros()),
             (false, _) => u64::from(number.trailing_zeros()),
         };
