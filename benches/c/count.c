@@ -112,11 +112,11 @@ static void receive(int counted)
     }
 }
 
-/* The peer answers each window, as in most programs. While the sender waits for the answer, which is not counted, its credits return. */
+/* Before each window the peer sends a message, which is not counted: with it the credits of the last window return. The peer takes a
+ * window after all of it has been sent, so that the count does not depend on when the peer runs. */
 static void isend(int counted)
 {
     if (rank == 1) {
-        /* With this message the credits of the last window come back. */
         MPI_Recv(NULL, 0, MPI_BYTE, 0, 8, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         if (counted) counted_send_window(); else send_window(0);
         peer_may_go();

@@ -97,7 +97,8 @@ unsafe fn pair<T: Copy>(from: *const u8, to: *mut u8, len: usize) {
 /// cycle than it stores.
 ///
 /// # Safety
-/// 8 bytes at `first` and at `second` must be readable, and 16 bytes at `to` writable. The ranges must not overlap.
+/// 8 bytes at `first` and at `second` must be readable, and 16 bytes at `to` writable. The destination must not overlap either source; the
+/// sources may overlap each other.
 #[inline(always)]
 pub unsafe fn two_words(first: *const u8, second: *const u8, to: *mut u8) {
     // SAFETY: the caller's contract; all accesses allow any alignment. SSE2 is part of x86-64.
@@ -241,7 +242,7 @@ mod tests {
     #[test]
     fn two_words_lie_one_after_the_other() {
         let source = source::<64>();
-        for (first, second, start) in [(0, 8, 0), (3, 50, 1), (40, 9, 7)] {
+        for (first, second, start) in [(0, 8, 0), (3, 50, 1), (40, 9, 7), (3, 5, 2), (6, 6, 3)] {
             let mut to = [0u8; 32];
             // SAFETY: both arrays are live and long enough: `50 + 8` and `7 + 16` bytes.
             unsafe {

@@ -250,7 +250,7 @@ fn a_barrier_on_a_board_that_a_dead_task_cannot_reach_ends() {
                 _ => world.send(&last, 0, 7).expect("it is alive"),
             }
             world.send(&[0_u8], 1, 7).expect("it is alive");
-            // After an error, this task may arrive at the next step before the failed step has ended: it never ends.
+            // The failed step never ends, so on a board with a counter the next call waits for it again.
             for blocks in [is_blocking, is_blocking, !is_blocking, !is_blocking] {
                 match if blocks { meet(&world) } else { start_and_wait(&world) } {
                     Err(Error::Core(error)) => is_failure_of_task_1(&error),
@@ -262,7 +262,9 @@ fn a_barrier_on_a_board_that_a_dead_task_cannot_reach_ends() {
             if world.rank() == 2 {
                 std::fs::write(done, "").expect("the file is written");
             } else {
+                let start = Instant::now();
                 while std::fs::remove_file(&done).is_err() {
+                    assert!(start.elapsed() < Duration::from_secs(60), "task 2 has made its calls");
                     std::thread::sleep(Duration::from_millis(1));
                 }
             }

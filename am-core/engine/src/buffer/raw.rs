@@ -396,15 +396,17 @@ impl<'a> PacketWriter<'a> {
             assert_eq!(piece.len(), LEN, "pieces of one length");
             piece.at.as_ptr().cast_const()
         };
-        let pairs = if LEN == 8 { count / 2 } else { 0 };
-        // SAFETY: source: `LEN` live, unwritten bytes of each piece (`RawBytes::new`). Destination: `LEN` bytes for each piece after
-        // `used`, inside the buffer (`count` pieces fit), which nothing else touches (`new`). User memory and a NIC's buffer do not
-        // overlap.
+        // Four at a time: a loop of one store took up to 1.3 times as long, depending on the address of its code.
+        let fours = if LEN == 8 { count / 4 } else { 0 };
+        // SAFETY: source: `LEN` live, unwritten bytes of each piece (`RawBytes::new`). Destination: `LEN` bytes for each piece after `used`,
+        // inside the buffer (`count` pieces fit), which nothing else touches (`new`). User memory and a NIC's buffer do not overlap.
         unsafe {
-            for index in (0..pairs).map(|pair| 2 * pair) {
-                copies::two_words(from(index), from(index + 1), start.add(used + index * LEN));
+            for index in (0..fours).map(|four| 4 * four) {
+                let to = start.add(used + index * LEN);
+                copies::two_words(from(index), from(index + 1), to);
+                copies::two_words(from(index + 2), from(index + 3), to.add(2 * LEN));
             }
-            for index in 2 * pairs..count {
+            for index in 4 * fours..count {
                 copies::bytes(from(index), start.add(used + index * LEN), LEN);
             }
         }
@@ -445,13 +447,17 @@ mod tests {
         let source: Vec<u8> = (1..=40).collect();
         // SAFETY: `source` outlives the pieces, and is not written.
         let piece = |at: usize| unsafe { RawBytes::new(NonNull::from(&source[at]), 8) };
-        let mut to = vec![0u8; 30];
-        let mut writer = PacketWriter::over(&mut to);
-        assert_eq!(writer.put_slice(&[99]), 1);
-        writer.put_equal::<8>(4, |index| piece([0, 16, 32, 8][index]));
-        assert_eq!((writer.used(), writer.remaining()), (25, 5));
-        assert_eq!(to[1..25], [&source[..8], &source[16..24], &source[32..40]].concat());
-        assert_eq!(to[25..], [0; 5]);
+        let places = [0, 16, 32, 8, 3, 24, 1, 30];
+        for fit in 0..places.len() {
+            let mut to = vec![0u8; 8 * fit + 6];
+            let mut writer = PacketWriter::over(&mut to);
+            assert_eq!(writer.put_slice(&[99]), 1);
+            writer.put_equal::<8>(places.len(), |index| piece(places[index]));
+            assert_eq!((writer.used(), writer.remaining()), (8 * fit + 1, 5));
+            let written: Vec<u8> = places[..fit].iter().flat_map(|&at| source[at..at + 8].to_vec()).collect();
+            assert_eq!(to[1..=8 * fit], written);
+            assert_eq!(to[8 * fit + 1..], [0; 5]);
+        }
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub(crate) struct Mark {
 const AMSEND: &str = "amsend";
 const BY_HAND: &str = "by_hand";
 const LIMIT: &str = "limit";
-/// Our measurements that stand in a second row, in which one of them judges another: the measurement, its column there, and that row.
+/// Measurements of ours that also appear in a second row, where one is judged against another: measurement, column, second row.
 const SECOND: [(&str, &str, &str); 5] = [
     ("amsend", AMSEND, "mpi_beside_amsend"),
     ("pack_vector", OURS, "pack_beside_loop"),

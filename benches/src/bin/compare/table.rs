@@ -35,6 +35,8 @@ pub(crate) struct Table {
     rows: Vec<(Row, Values)>,
     /// The core-to-core latency of each turn in which it was measured, with the library that had the turn.
     latencies: Vec<(String, f64)>,
+    /// The rows that are asked for; see [`is_asked_for`].
+    only: Vec<String>,
 }
 
 /// The comparison of a row.
@@ -64,9 +66,19 @@ impl Standing {
     }
 }
 
+/// Whether a measurement is among those of `--only`: all are, if it names none.
+pub(crate) fn is_asked_for(name: &str, only: &[String]) -> bool {
+    only.is_empty() || only.iter().any(|asked| asked == name)
+}
+
 impl Table {
     pub(crate) fn new(libraries: impl Iterator<Item = String>) -> Self {
-        Self { libraries: libraries.collect(), rows: Vec::new(), latencies: Vec::new() }
+        Self { libraries: libraries.collect(), rows: Vec::new(), latencies: Vec::new(), only: Vec::new() }
+    }
+
+    /// Leaves out second rows that are not asked for.
+    pub(crate) fn only(self, only: &[String]) -> Self {
+        Self { only: only.to_vec(), ..self }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -78,7 +90,8 @@ impl Table {
         let latency = cores::take(&mut rows);
         self.latencies.extend(latency.map(|latency| (library.to_owned(), latency)));
         for (row, ns) in rows {
-            let beside = marks::beside(&row.0, ns).filter(|_| library == OURS);
+            let beside = marks::beside(&row.0, ns)
+                .filter(|(name, ..)| library == OURS && is_asked_for(name, &self.only));
             let beside = beside.map(|(name, column, ns)| ((name.to_owned(), row.1), column, ns));
             self.put(row, library, Value { ns, latency });
             if let Some((row, column, ns)) = beside {
@@ -88,7 +101,7 @@ impl Table {
         latency
     }
 
-    /// Adds a value. A column of our own measurements begins with its first value.
+    /// Adds a value, and its column if the table does not have the column yet.
     fn put(&mut self, row: Row, column: &str, value: Value) {
         if !self.libraries.iter().any(|known| known == column) {
             self.libraries.push(column.to_owned());
@@ -306,6 +319,9 @@ mod tests {
         let rows = |name: &str, ns| vec![((name.to_owned(), 8), ns)];
         table.add(OURS, rows("mpi_beside_amsend", 104.0));
         assert_eq!(only_row(&table).verdict(), "not judged");
+        let mut without = Table::new([OURS.to_owned()].into_iter()).only(&["amsend".to_owned()]);
+        without.add(OURS, rows("amsend", 100.0));
+        assert_eq!(without.standings().count(), 1, "the second row is not asked for");
         table.add(OURS, rows("amsend", 100.0));
         // The older build's amsend is not a judge.
         table.add(BEFORE, rows("amsend", 50.0));

@@ -10,7 +10,7 @@ use am_examples::statistics::median;
 use crate::groups::Group;
 use crate::hosts::BareProvider;
 use crate::libraries::{Library, OURS, Placement};
-use crate::table::{Row, Table};
+use crate::table::{Row, Table, is_asked_for};
 use crate::{Arguments, SOURCES, STARTS, below, cores, hosts, marks, said, table};
 
 /// A library that has too few near turns gets more turns, up to this multiple of the rounds.
@@ -56,9 +56,9 @@ pub(crate) fn measure(libraries: &[Library], folder: &Path, arguments: &Argument
     let names = programs.iter().map(|(library, _)| library.name.clone());
     let names = names.chain(has_ucx.then(|| below::UCX.to_owned()));
     let names = names.chain(provider.as_ref().map(|_| hosts::BARE.to_owned()));
-    let table = Table::new(names);
     let begun = Instant::now();
     let only = marks::with_measurements(&arguments.only);
+    let table = Table::new(names).only(&only);
     let mut turns =
         Turns { programs, has_ucx, provider, arguments, only, table, begun, done: 0, expected: 0 };
     turns.expected =
@@ -176,11 +176,6 @@ impl Turns<'_> {
 fn first_words(text: &str) -> String {
     let end = [",", "\n", " ("].iter().filter_map(|end| text.find(end)).min();
     text[..end.unwrap_or(text.len())].split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-/// Whether a measurement is among those of `--only`: all are, if it names none.
-fn is_asked_for(name: &str, only: &[String]) -> bool {
-    only.is_empty() || only.iter().any(|asked| asked == name)
 }
 
 /// One run of one library: the rows that the program prints, or the time of the launcher.

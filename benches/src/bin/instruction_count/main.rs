@@ -120,7 +120,7 @@ const ROWS: [(&str, Counted, &[usize]); 31] = [
     ("put_target", Counted::Rust(Path::PutTarget), &[8]),
 ];
 
-/// The project's marks: the most instructions of a message, for rows of 8 bytes.
+/// The project's marks: maximum number of instructions of a message, for rows of 8 bytes.
 const MARKS: [(&str, f64); 6] = [
     ("MPI_Send", 150.0),
     ("MPI_Recv", 280.0),

@@ -1,6 +1,8 @@
 //! Every collective in every form against a serial reference, for each of [`numbers_of_tasks`].
 
-use super::common::{Communicator, Environment, combined, job, jobs_on_hosts, numbers, numbers_of_tasks};
+use super::common::{
+    Communicator, Environment, combined, job, job_with_board, jobs_on_hosts, numbers, numbers_of_tasks,
+};
 use am_core::testing::loopback::{Config, Reach};
 use mpi_over_am::datatype::{Datatype, Predefined};
 use mpi_over_am::op::{self, Operation};
@@ -15,8 +17,8 @@ fn with_each_number_of_tasks(task: impl Fn(&Environment, &Communicator) + Sync) 
     let long = Selection {
         check: Check::On,
         rounds_tasks_max: Some(0),
-        board: BoardKind::Counter,
-        board_tasks_max: Some(8),
+        board: BoardKind::Auto,
+        board_tasks_max: Some(0),
         broadcast_tree_bytes_max: 0,
         broadcast_piece_bytes: 1000,
         reduce_tree_bytes_max: 0,
@@ -32,7 +34,12 @@ fn with_each_number_of_tasks(task: impl Fn(&Environment, &Communicator) + Sync) 
         let settings = Settings { collectives: long, ..Settings::default() };
         job(Config::hostile(tasks, u64::from(tasks)), settings, &task);
         let lines = Selection { board: BoardKind::Lines, board_tasks_max: Some(64), ..Selection::default() };
-        job(Config::new(tasks), Settings { collectives: lines, ..Settings::default() }, &task);
+        let settings = Settings { collectives: lines, ..Settings::default() };
+        if tasks < 3 {
+            job(Config::new(tasks), settings, &task);
+        } else {
+            job_with_board(Config::new(tasks), settings, &task);
+        }
     }
     job(Config { reach: Reach::Staged, ..Config::hostile(8, 3) }, Settings::default(), &task);
     let mean = Settings { eager_limit_bytes: 100, early_arrival_bytes_max: 3000, ..Settings::default() };
