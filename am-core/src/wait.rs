@@ -20,7 +20,8 @@ use crate::record::{self, Event, EventKind, Span};
 const SLEEP_MAX: Duration = Duration::from_millis(500);
 
 /// Longest sleep while something waits for a credit, or has to be tried again. Returned credits are an event, which ends the sleep at once.
-/// But a fabric may refuse a post or an access for another reason, such as a full network queue, and no event tells when the reason is gone.
+/// But a fabric may refuse a post or an access for another reason, such as a full network queue, and no event tells when the reason is
+/// gone.
 const SLEEP_MAX_FOR_CREDIT: Duration = Duration::from_millis(1);
 
 /// Maximum number of errors kept for the next call that can report them.
