@@ -29,17 +29,25 @@ impl Tree {
         Self { number: 0, size: size.into(), top, is_flat }.position_of(rank)
     }
 
+    /// The position of a rank in the tree of a reduction. If the operation does not commute, a task's subtree consists of consecutive
+    /// numbers after it, and later children have later subtrees; the top must then be rank 0.
+    #[inline(always)]
+    pub(crate) fn of_reduction(
+        selection: &Selection,
+        of: (u32, u32),
+        top: u32,
+        len: u64,
+        is_commutative: bool,
+    ) -> Self {
+        let place = Self::new(selection, of, top, len);
+        Self { is_flat: place.is_flat && (is_commutative || place.size <= CHILDREN + 1), ..place }
+    }
+
     /// The position of another rank in the same tree.
     #[inline(always)]
     pub(crate) fn position_of(self, rank: u32) -> Self {
         let before = u64::from(rank) + self.size - u64::from(self.top);
         Self { number: if before >= self.size { before - self.size } else { before }, ..self }
-    }
-
-    /// A tree in which a task's subtree consists of consecutive numbers after it, and later children have later subtrees, as needed for
-    /// operations that do not commute. The top must be rank 0.
-    pub(crate) fn in_order(self) -> Self {
-        Self { is_flat: self.is_flat && self.size <= CHILDREN + 1, ..self }
     }
 
     /// The rank at this position.
@@ -108,7 +116,7 @@ mod tests {
     fn subtrees_in_order_follow_each_other() {
         /// The ranks of a subtree, in the order in which a reduction combines them.
         fn ranks(rank: u32, size: u32, len: u64) -> Vec<u32> {
-            let place = Tree::new(&Selection::default(), (rank, size), 0, len).in_order();
+            let place = Tree::of_reduction(&Selection::default(), (rank, size), 0, len, false);
             let below = place.children().flat_map(|child| ranks(child, size, len));
             std::iter::once(rank).chain(below).collect()
         }

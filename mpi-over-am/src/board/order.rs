@@ -22,8 +22,7 @@ impl Order {
         if selection.uses_rounds(size.into()) {
             return Self::Doubling(size);
         }
-        let tree = Tree::new(selection, (0, size), 0, len);
-        Self::Tree(if is_commutative { tree } else { tree.in_order() })
+        Self::Tree(Tree::of_reduction(selection, (0, size), 0, len, is_commutative))
     }
 
     /// Calls `combine` for two ranks at a time: the combination of the two vectors replaces the vector of the second rank. Returns the rank

@@ -45,9 +45,9 @@ pub(super) fn by_tree(
     (root, is_in_place): (u32, bool),
 ) -> Result<()> {
     let (rank, size) = (plan.rank(), plan.size());
-    let top = if plan.is_commutative() { root } else { 0 };
-    let place = Tree::new(&plan.selection(), (rank, size), top, own.packed_len());
-    let place = if plan.is_commutative() { place } else { place.in_order() };
+    let is_commutative = plan.is_commutative();
+    let top = if is_commutative { root } else { 0 };
+    let place = Tree::of_reduction(&plan.selection(), (rank, size), top, own.packed_len(), is_commutative);
     let piece = (TREE_PIECE_BYTES / own.datatype().size().max(1)).max(1);
     let mut buffers: [Option<RecvData>; 2] = [None, None];
     for (at, count) in pieces(own.count(), piece) {
