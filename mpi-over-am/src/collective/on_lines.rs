@@ -3,8 +3,8 @@
 //! Broadcasts and allgathers are faster than by messages because a task writes once what all others read. Gathers and short alltoalls are
 //! faster because no task waits for credits, or copies its data to the ring of each peer. Data longer than a task's area on the board take
 //! several steps; as the board has several slots, a root writes a piece while the other tasks read earlier pieces. Reductions and long
-//! alltoalls were slower this way than by messages (docs/design/not-kept.md), and so were gathers to a root that changes with each call: with
-//! messages, the tasks that are not the root send and go on. So a gather uses messages if its root is not that of the last gather.
+//! alltoalls were slower this way than by messages (docs/design/not-kept.md), and so were gathers to a root that changes with each call:
+//! with messages, the tasks that are not the root send and go on. So a gather uses messages if its root is not that of the last gather.
 
 use am_core::fabric::Fabric;
 
