@@ -116,6 +116,54 @@ fn what_job_memory_has_no_room_for_is_the_systems() {
     });
 }
 
+/// Resident bytes of this process in shared memory, to which job memory belongs.
+fn resident() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux, with /proc");
+    let line = status.lines().find_map(|line| line.strip_prefix("RssShmem:")).expect("Linux 4.5");
+    line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") << 10
+}
+
+/// Freed large blocks have given their pages back, so that zeroing them again would only make pages.
+#[test]
+fn a_large_zeroed_block_has_no_pages_until_it_is_written_also_where_blocks_were_freed() {
+    const HUGE: usize = 256 << 20;
+    let test = "a_large_zeroed_block_has_no_pages_until_it_is_written_also_where_blocks_were_freed";
+    job(test).env("AM_HEAP_BYTES", "512M").run(|| {
+        let task = Task::join().expect("the launcher made a job");
+        let mut context = task.context().expect("the job has memory");
+        let before = resident();
+        let written = |bytes: &mut [u8]| {
+            assert!(bytes.iter().step_by(4096).all(|&byte| byte == 0));
+            bytes.fill(1);
+        };
+        for round in 0..4 {
+            // Small blocks that lie where the large ones will, and keep their pages when they are freed.
+            let mut small: Vec<Vec<u8>> = (0..100).map(|_| vec![2; 100_000]).collect();
+            small.push(vec![2; LARGE + 1]);
+            drop(small);
+            let mut zeroed = vec![0u8; HUGE];
+            assert!(of(&zeroed).is_job_memory());
+            let first = resident().saturating_sub(before);
+            assert!(
+                first < HUGE / 8,
+                "round {round}: {first} bytes are resident before the block is written"
+            );
+            written(&mut zeroed[..LARGE]);
+            written(&mut zeroed[HUGE - 5000..]);
+            drop(zeroed);
+            let mut memory = context.alloc(HUGE + round).expect("job memory");
+            let second = resident().saturating_sub(before);
+            assert!(
+                second < HUGE / 8,
+                "round {round}: {second} bytes are resident before the memory is written"
+            );
+            written(&mut memory[..LARGE]);
+            written(&mut memory[HUGE - 5000..]);
+        }
+        drop(context);
+    });
+}
+
 #[test]
 fn a_core_dump_shows_the_programs_blocks_and_no_hole() {
     job("a_core_dump_shows_the_programs_blocks_and_no_hole").run(|| {

@@ -29,7 +29,7 @@ pub trait LargeBlocks: Send + Sync + std::fmt::Debug {
 pub struct LargeBlock {
     /// The start of the block.
     pub at: NonNull<u8>,
-    /// Whether the block was never used before, so that it reads as zero. Other blocks have arbitrary contents.
+    /// Whether the block reads as zero. Other blocks have arbitrary contents.
     pub is_zero: bool,
 }
 

@@ -39,7 +39,7 @@ pub use block::{HeapBlock, HeapOwner};
 pub use connection::{Bell, Connection, FreeLine, Outlet, TELL_AFTER, ViSlot, Written};
 pub use copy::{CheckedRange, Copied};
 pub use draft::Draft;
-pub use heap::{Block, Heap};
+pub use heap::{Block, Heap, block_len};
 pub use mapped_regions::{Lent, MappedRegion, MappedRegions};
 pub use pipe::{PIECE_BYTES, PIPE_BYTES, PipeWriter};
 pub use private_bytes::PrivateBytes;

@@ -327,3 +327,32 @@ fn a_task_that_dies_while_it_updates_holds_nobody_up() {
         },
     );
 }
+
+/// A window's memory starts as zeros, without pages, however often windows of this size were made and freed before.
+#[test]
+fn a_window_costs_no_more_than_the_first_of_its_size() {
+    const BYTES: usize = 256 << 20;
+    job("a_window_costs_no_more_than_the_first_of_its_size").env("AM_HEAP_BYTES", "512M").run(|| {
+        let environment = Environment::init().expect("a job");
+        let world = environment.world();
+        let resident = || {
+            let status = std::fs::read_to_string("/proc/self/status").expect("Linux, with /proc");
+            let line = status.lines().find_map(|line| line.strip_prefix("RssShmem:")).expect("Linux 4.5");
+            line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") << 10
+        };
+        let before = resident();
+        for round in 0..5 {
+            let window = world.allocate_window(BYTES, 1, &Info::new()).expect("the job has memory");
+            let more = resident().saturating_sub(before);
+            assert!(more < BYTES / 8, "window {round}: {more} bytes are resident before a byte is written");
+            let mut bytes = [1u8; 3];
+            for at in [0, BYTES as u64 / 2, BYTES as u64 - 3] {
+                window.read(at, &mut bytes).expect("inside");
+                assert_eq!(bytes, [0; 3]);
+                window.write(at, &[7u8; 3]).expect("inside");
+            }
+            window.free().expect("no epoch is open");
+        }
+        environment.finalize().expect("all tasks finalize");
+    });
+}

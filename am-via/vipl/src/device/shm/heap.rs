@@ -10,15 +10,15 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use crate::device::{DeviceError, HeapBlock, HeapOwner};
 use am_via_job::Job;
 use am_via_os::fork;
-use am_via_os::memory::{self, PAGE_BYTES};
+use am_via_os::memory;
 use am_via_shm::Mapping;
 use am_via_shm::allocator::{self, LargeBlock, LargeBlocks};
 use am_via_shm::layout::MEASURE_BYTES;
-use am_via_shm::{Block, CheckedRange, Heap};
+use am_via_shm::{Block, CheckedRange, Heap, block_len};
 
 use super::{files, left};
 
-/// Freed blocks of at least this size return their pages to the system.
+/// Blocks of at least this size return their pages to the system when they are freed, and are zero when they are allocated again.
 const PUNCH_FROM_BYTES: usize = 1 << 20;
 
 /// The heap, with its free ranges. Shared with the blocks, which any thread may free.
@@ -71,7 +71,23 @@ impl OwnHeap {
     fn take(&self, len: usize) -> Result<Block, u64> {
         // The ranges are consistent even after a panic under the lock, because each step of `Heap` leaves them consistent.
         let mut ranges = self.ranges.lock().unwrap_or_else(PoisonError::into_inner);
-        ranges.take(len as u64).ok_or_else(|| ranges.available())
+        let mut block = ranges.take(len as u64).ok_or_else(|| ranges.available())?;
+        drop(ranges);
+        // Parts of a large block may have been small blocks, which keep their pages.
+        block.is_zero = block.is_zero || self.punch(block.offset, len);
+        Ok(block)
+    }
+
+    /// Returns the pages of a large block to the system, so that the block reads as zero; returns whether it does.
+    fn punch(&self, offset: u64, len: usize) -> bool {
+        if len < PUNCH_FROM_BYTES {
+            return false;
+        }
+        let punched = memory::punch_hole(self.file.as_fd(), offset, block_len(len as u64));
+        if let Err(error) = &punched {
+            tracing::warn!(%error, len, "a block keeps its pages, and is zeroed when it is used again");
+        }
+        punched.is_ok()
     }
 
     /// The range of a block in the mapping.
@@ -97,7 +113,7 @@ impl OwnHeap {
             remedy: "free buffers, or raise the setting heap_bytes (AM_HEAP_BYTES)",
         })?;
         let range = self.range(block, len);
-        if !block.fresh {
+        if !block.is_zero {
             range.zero();
         }
         Ok(HeapBlock::new(range, Arc::clone(self) as Arc<dyn HeapOwner>))
@@ -111,21 +127,16 @@ impl HeapOwner for OwnHeap {
             return;
         }
         let Some(offset) = at.addr().get().checked_sub(self.mapping.base().addr().get()) else { return };
-        if len >= PUNCH_FROM_BYTES {
-            let whole = len as u64 / PAGE_BYTES * PAGE_BYTES;
-            if let Err(error) = memory::punch_hole(self.file.as_fd(), offset as u64, whole) {
-                tracing::warn!(%error, len, "a freed block keeps its pages");
-            }
-        }
+        let is_zero = self.punch(offset as u64, len);
         let mut ranges = self.ranges.lock().unwrap_or_else(PoisonError::into_inner);
-        ranges.give_back(offset as u64, len as u64);
+        ranges.give_back(offset as u64, len as u64, is_zero);
     }
 }
 
 impl LargeBlocks for OwnHeap {
     fn take(&self, len: usize) -> Option<LargeBlock> {
         let block = Self::take(self, len).ok()?;
-        Some(LargeBlock { at: self.range(block, len).at(), is_zero: block.fresh })
+        Some(LargeBlock { at: self.range(block, len).at(), is_zero: block.is_zero })
     }
 
     fn addresses(&self) -> Range<usize> {
