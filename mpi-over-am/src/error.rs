@@ -354,6 +354,12 @@ pub enum Error {
         /// The value of the argument; `None` if no single argument is at fault.
         value: Option<i64>,
     },
+    /// Memory cannot be attached to a dynamic window, because something is used up.
+    #[error("the memory cannot be attached: {why}")]
+    Unattachable {
+        /// What is used up, and what helps.
+        why: String,
+    },
     /// Memory that all tasks of a window share cannot be allocated.
     #[error("memory shared by all tasks cannot be allocated: {why}")]
     Unshareable {
@@ -545,6 +551,7 @@ impl Error {
             Self::Refused { class, .. } => *class,
             Self::OutsideWindow { .. } | Self::NotAttached { .. } => ErrorClass::RmaRange,
             Self::Unshareable { .. } => ErrorClass::RmaShared,
+            Self::Unattachable { .. } => ErrorClass::RmaAttach,
             Self::UnknownRoot { .. } => ErrorClass::Root,
             Self::TagOutOfRange { .. } => ErrorClass::Tag,
             Self::Truncated { .. } => ErrorClass::Truncate,
@@ -615,7 +622,9 @@ impl Error {
             Self::NotReady { side: Side::Receiver, .. } | Self::Protocol { .. } | Self::ContextId { .. } => {
                 Fault::Peer
             }
-            Self::BufferExhausted { .. } | Self::TooMany { .. } => Fault::Resource,
+            Self::BufferExhausted { .. } | Self::TooMany { .. } | Self::Unattachable { .. } => {
+                Fault::Resource
+            }
             Self::Thread { .. } | Self::Unshareable { .. } => Fault::System,
             Self::Core(error) => error.fault(),
         }

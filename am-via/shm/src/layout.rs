@@ -23,7 +23,7 @@ use am_via_os::atomics::{AtomicU32, AtomicU64, Ordering};
 use am_via_os::memory::PAGE_BYTES;
 
 /// A byte of 1, "AMCTL", and in the highest 16 bits the version of this layout.
-pub(crate) const CONTROL_MAGIC: u64 = 0x0004_4c54_434d_4101;
+pub(crate) const CONTROL_MAGIC: u64 = 0x0005_4c54_434d_4101;
 /// Maximum number of contexts of a task (LAPI had 16 instances).
 pub const CONTEXTS_MAX: u32 = 16;
 /// Offset of the doorbells: context `c` has the line at `DOORBELL_OFFSET + 64 * c`.
@@ -36,7 +36,7 @@ pub(crate) const REGION_OFFSET: usize = 65536;
 /// Number of entries in the region table: [`REGIONS_PER_CONTEXT`] for each context.
 pub(crate) const REGIONS_MAX: u32 = REGIONS_PER_CONTEXT * CONTEXTS_MAX;
 /// Maximum number of registrations of a context.
-pub const REGIONS_PER_CONTEXT: u32 = 65536;
+pub const REGIONS_PER_CONTEXT: u32 = 1 << 18;
 /// Number of lines in the ring of a VI. Under loom, few enough for a model to wrap around.
 pub const RING_LINES: u32 = if cfg!(loom) { 4 } else { 128 };
 /// Maximum number of VIs of a task, which 64 attention words can name.

@@ -49,7 +49,7 @@ pub use shared::SharedWindow;
 pub use transfer::TargetData;
 
 use common_memory::Part;
-use dynamic::{Attached, Directory};
+use dynamic::{Attachments, Directory};
 
 /// The origin of a window's memory (`MPI_WIN_CREATE_FLAVOR`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +84,7 @@ pub struct Window<F: Fabric = JobFabric, L: LockPolicy = OneThread> {
     epochs: L::Field<Epochs>,
     /// [`FENCED`], [`LOCKED`] and [`PUTS`]: what the fast paths check instead of borrowing the two fields above.
     brief: AtomicU8,
-    attached: L::Field<Vec<Attached>>,
+    attached: L::Field<Attachments>,
     directories: L::Field<Vec<Directory>>,
     properties: Properties<L>,
 }
@@ -298,7 +298,7 @@ impl<F: Fabric, L: LockPolicy> NewWindow<F, L> {
             puts: L::Field::new(Puts::new(self.placed)),
             epochs: L::Field::new(Epochs::new(tasks)),
             brief: AtomicU8::new(0),
-            attached: L::Field::new(Vec::new()),
+            attached: L::Field::new(Attachments::default()),
             directories: L::Field::new(directories),
             properties: Properties::new(ObjectKind::Window, self.info, ErrorHandler::default()),
         }
@@ -445,8 +445,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         let size = usize::try_from(self.size()).unwrap_or(usize::MAX);
         let mut state = self.communicator.state()?;
         state.context.unexpose(self.control)?;
-        for attached in self.attached.replace(Vec::new()) {
-            state.context.unexpose(attached.memory)?;
+        for memory in self.attached.replace(Attachments::default()).into_exposed() {
+            state.context.unexpose(memory)?;
         }
         let memory = self.memory.map(|memory| state.context.unexpose(memory)).transpose()?;
         self.puts.with(|puts| puts.remove(&mut state.context));

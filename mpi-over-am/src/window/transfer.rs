@@ -401,6 +401,9 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// # Errors
     /// Elements outside the window.
     pub(super) fn pieces(&self, call: &'static str, target: TargetData<'_>) -> Result<Pieces> {
+        if self.flavor == Flavor::Dynamic {
+            self.refresh(target.rank)?;
+        }
         let wanted = target.datatype.packed_len(target.count)?;
         let mut blocks = Collected::default();
         target.datatype.layout(target.count).visit(0, wanted, &mut blocks);

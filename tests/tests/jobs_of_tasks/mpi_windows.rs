@@ -6,7 +6,7 @@ use am_tests::harness::job;
 use am_via::Task;
 use mpi_over_am::op::PredefinedOp;
 use mpi_over_am::window::{Assertion, Lock, Window};
-use mpi_over_am::{Communicator, Environment, Info, Source, Tag};
+use mpi_over_am::{Communicator, Environment, ErrorClass, Info, Source, Tag};
 
 const TASKS: u32 = 8;
 /// The words of the target: the number of tasks that have had the lock, the number that hold it, whether the target may go on, and the
@@ -353,6 +353,52 @@ fn a_window_costs_no_more_than_the_first_of_its_size() {
             }
             window.free().expect("no epoch is open");
         }
+        environment.finalize().expect("all tasks finalize");
+    });
+}
+
+/// MPI limits the pieces of a dynamic window by memory only (MPI 5.0 section 12.2.4).
+#[test]
+fn a_hundred_thousand_pieces_are_attached_found_and_detached() {
+    const PIECES: usize = 100_000;
+    const EVERY: usize = 37;
+    job("a_hundred_thousand_pieces_are_attached_found_and_detached").tasks(2).run(|| {
+        let environment = Environment::init().expect("a job");
+        let world = environment.world();
+        let window = world.create_dynamic_window(&Info::new()).expect("the job has memory");
+        let other = 1 - world.rank();
+        let byte = |piece: usize| piece.to_le_bytes()[0] ^ piece.to_le_bytes()[1];
+        let own: Vec<u64> =
+            (0..PIECES).map(|piece| window.attach(vec![byte(piece); 16]).expect("there is memory")).collect();
+        let mut theirs = vec![0u64; PIECES];
+        world.sendrecv(&own, other, 0, &mut theirs, Source::Rank(other), Tag::Is(0)).expect("both take part");
+        window.lock_all(Assertion::NONE).expect("the lock is granted");
+        let get = |piece: usize| {
+            let mut got = [0u8; 16];
+            window.get(&mut got, other, theirs[piece].cast_signed()).map(|()| got)
+        };
+        for piece in (0..PIECES).step_by(EVERY) {
+            assert_eq!(get(piece).expect("it is attached"), [byte(piece); 16], "piece {piece}");
+        }
+        world.barrier().expect("both take part");
+        // First every second piece, from the end on, then the rest.
+        let (even, odd) = ((0..PIECES).step_by(2).rev(), (1..PIECES).step_by(2));
+        for piece in even {
+            assert_eq!(window.detach(own[piece]).expect("it is attached")[..], [byte(piece); 16]);
+        }
+        world.barrier().expect("both take part");
+        for piece in (0..PIECES).step_by(EVERY) {
+            match get(piece) {
+                Ok(got) => assert_eq!((piece % 2, got), (1, [byte(piece); 16]), "piece {piece}"),
+                Err(error) => assert_eq!((piece % 2, error.class()), (0, ErrorClass::RmaRange), "{error}"),
+            }
+        }
+        world.barrier().expect("both take part");
+        for piece in odd {
+            window.detach(own[piece]).expect("it is attached");
+        }
+        window.unlock_all().expect("locked above");
+        window.free().expect("no epoch is open");
         environment.finalize().expect("all tasks finalize");
     });
 }

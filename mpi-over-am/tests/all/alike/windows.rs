@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::common::{Communicator, Environment, job};
 use am_core::testing::loopback::{Config, Reach};
-use am_core::testing::pairs;
+use am_core::testing::{Random, pairs};
 use mpi_over_am::attribute::{Keyval, ObjectKind};
 use mpi_over_am::datatype::{Datatype, Predefined};
 use mpi_over_am::op::{Op, PredefinedOp};
@@ -332,6 +332,51 @@ fn memory_comes_and_goes() {
         assert_eq!(class(fixed.attach(vec![1])), ErrorClass::RmaFlavor);
         assert_eq!(class(fixed.detach(0)), ErrorClass::RmaFlavor);
         fixed.free().unwrap();
+    });
+}
+
+/// Pieces are attached and detached in any order (MPI 5.0 section 12.2.4); a task's own record of them says what every access finds.
+#[test]
+fn what_is_attached_is_found_whatever_was_attached_before() {
+    const SEED: u64 = 41;
+    const CELL: usize = 32;
+    const CELLS: usize = 500;
+    println!("seed {SEED}");
+    everywhere([2], |_, world| {
+        let window = world.create_dynamic_window(&Info::new()).unwrap();
+        let mut random = Random::new(SEED + u64::from(world.rank()));
+        // For each piece: its address, its bytes.
+        let mut own: Vec<(u64, Vec<u8>)> = Vec::new();
+        for round in 0..12u8 {
+            for step in 0..CELLS / 4 {
+                // The number of pieces grows, so that the directory does, and shrinks again.
+                if own.is_empty() || random.below(10) < if round < 6 { 8 } else { 3 } {
+                    let bytes = vec![round ^ step.to_le_bytes()[0]; 1 + random.below(CELL)];
+                    own.push((window.attach(bytes.clone()).unwrap(), bytes));
+                } else {
+                    let (at, bytes) = own.swap_remove(random.below(own.len()));
+                    assert_eq!(window.detach(at).unwrap()[..], bytes);
+                    assert_eq!(class(window.detach(at)), ErrorClass::RmaAttach);
+                }
+            }
+            // The other task looks for all pieces, and for what was attached before.
+            let mut words = vec![own.len() as u64];
+            words.extend(own.iter().flat_map(|(at, bytes)| [*at, bytes.len() as u64, u64::from(bytes[0])]));
+            words.resize(1 + 3 * 12 * CELLS / 4, 0);
+            let mut theirs = vec![0u64; words.len()];
+            world.sendrecv(&words, left(world), 0, &mut theirs, right(world), 0).unwrap();
+            window.lock_all(Assertion::NONE).unwrap();
+            for piece in theirs[1..].chunks(3).take(usize::try_from(theirs[0]).unwrap()) {
+                let (at, len, byte) =
+                    (piece[0].cast_signed(), usize::try_from(piece[1]).unwrap(), piece[2].to_le_bytes()[0]);
+                let mut got = vec![!byte; len];
+                window.get(&mut got, right(world), at).unwrap();
+                assert!(got.iter().all(|&found| found == byte), "round {round}: {got:?} instead of {byte}");
+            }
+            window.unlock_all().unwrap();
+            world.barrier().unwrap();
+        }
+        window.free().unwrap();
     });
 }
 
