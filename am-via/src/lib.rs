@@ -55,6 +55,9 @@ pub mod limit;
 pub mod start;
 
 pub use am_via_job::settings;
+pub use am_via_os::complain;
+pub use am_via_os::process::become_program;
+pub use am_via_os::signal::keep_ended_children;
 pub use am_via_os::standard_output::{say, was_closed as output_was_closed};
 /// A program selects this allocator in one line, and joins its job as usual:
 ///

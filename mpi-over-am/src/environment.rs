@@ -200,7 +200,7 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
         state.handlers().has_threads = L::takes_turns();
         if settings.debug {
             let (task, tasks) = (state.context.task(), state.context.num_tasks());
-            eprintln!(
+            crate::job::complain!(
                 "{task} of {tasks}: MPI starts with {settings:?}; eager up to {}",
                 state.eager_limits.bytes
             );
@@ -353,7 +353,11 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
         state.handlers().attention = true;
         let ended = finish(&mut state);
         if self.is_talkative {
-            eprintln!("{}: MPI has ended; {:?}", state.context.task(), state.context.statistics());
+            crate::job::complain!(
+                "{}: MPI has ended; {:?}",
+                state.context.task(),
+                state.context.statistics()
+            );
         }
         let left = state.first_deferred();
         earlier.and(ended).and(left).and(deleted)

@@ -4,7 +4,10 @@ use crate::error::{Error, Result};
 use crate::settings::{BoardKind, Selection, SettingError, Settings, Table};
 
 /// The settings of am-via in a job, and the environment variables from which MPI's settings ([`Settings`]) are read.
-pub use am_via::{job::Variables, output_was_closed, say, settings::Settings as JobSettings};
+pub use am_via::{
+    become_program, complain, job::Variables, keep_ended_children, output_was_closed, say,
+    settings::Settings as JobSettings,
+};
 
 /// Large blocks of memory that other tasks access by a plain copy, for allocators.
 pub use am_via::JobAllocator;
@@ -27,7 +30,7 @@ impl TryFrom<&Variables> for Settings {
 
 fn warn_of_unknown(name: &str) {
     let near = Settings::nearest(name).map_or_else(String::new, |near| format!(" (did you mean {near}?)"));
-    eprintln!("MPI: there is no setting {name}{near}; `mpiexec --info` lists all");
+    complain!("MPI: there is no setting {name}{near}; `mpiexec --info` lists all");
 }
 
 /// The environment variables with settings in the job. May also be called before the job is joined.

@@ -49,6 +49,11 @@
 //! - An [`Environment`] belongs to one thread, and takes no lock; [`Environment::init_threads`] makes one for any number of threads
 //!   ([`LockPolicy`]).
 
+#![cfg_attr(
+    not(test),
+    warn(clippy::print_stdout, clippy::print_stderr, reason = "these panic if the reader has left")
+)]
+
 mod attached_buffers;
 pub mod attribute;
 mod blocking;
@@ -122,7 +127,10 @@ pub use error::{Difference, Error, ErrorClass, Fault, Result, Side};
 pub use error_handler::{ErrorFunction, ErrorHandler};
 pub use group::{Comparison, Group, RankRange, SELF_SET, WORLD_SET};
 pub use info::{INFO_KEY_BYTES_MAX, INFO_VALUE_BYTES_MAX, Info};
-pub use job::{JobAllocator, JobFabric, JobSettings, Variables, output_was_closed, say};
+pub use job::{
+    JobAllocator, JobFabric, JobSettings, Variables, become_program, complain, keep_ended_children,
+    output_was_closed, say,
+};
 pub use message::Mode;
 pub use mpi_datatype as datatype;
 pub use mpi_matching as matching;

@@ -13,6 +13,11 @@
 //!
 //! Every task can write to the job file, so nothing here trusts its contents for the safety of memory.
 
+#![cfg_attr(
+    not(test),
+    warn(clippy::print_stdout, clippy::print_stderr, reason = "these panic if the reader has left")
+)]
+
 mod carrier;
 mod error;
 mod failure;

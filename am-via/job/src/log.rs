@@ -78,7 +78,7 @@ impl Subscriber for Log {
         let metadata = event.metadata();
         let mut line = Line { message: String::new(), fields: String::new() };
         event.record(&mut line);
-        eprintln!(
+        am_via_os::complain!(
             "{}: {} {}: {}{}",
             self.prefix,
             metadata.level(),

@@ -205,7 +205,7 @@ impl am_events::Recorder for Recorder {
         }
         drop(book);
         if self.says.load(Ordering::Relaxed) {
-            eprintln!("{}", self.line(event, thread, depth, took));
+            am_via_os::complain!("{}", self.line(event, thread, depth, took));
         }
     }
 }

@@ -18,6 +18,13 @@
 //! - The job's memory has no name in any file system: it is gone with the last process that uses it.
 //! - A dead task stays unreaped until the job is over, so that no other process gets its number.
 //! - The library may be used in a process with many threads: only plain system calls run between fork and exec.
+//! - A process that ignores SIGCHLD, as its parent may have made it, gets this signal's default action back when it starts a job:
+//!   otherwise the system would discard how the tasks end. The tasks inherit that.
+
+#![cfg_attr(
+    not(test),
+    warn(clippy::print_stdout, clippy::print_stderr, reason = "these panic if the reader has left")
+)]
 
 mod agent;
 mod cargo;
@@ -60,7 +67,9 @@ use uplink::Uplink;
 
 pub use agent::run_agent;
 pub use am_via_job::{Record, Recorded, log_as_asked, misspelt};
+pub use am_via_os::complain;
 pub use am_via_os::process::Ended;
+pub use am_via_os::signal::keep_ended_children;
 pub use am_via_os::standard_output::{say, was_closed as output_was_closed};
 pub use cargo::{CargoTarget, TargetKind, build};
 pub use error::LaunchError;
@@ -254,6 +263,7 @@ impl Launch {
     /// The job could not be started.
     pub fn start(self) -> Result<Running, LaunchError> {
         members::check_proc()?;
+        keep_ended_children();
         let program = program::find(&self.program)?;
         self.check_wdir()?;
         let settings = Settings::from_variables(|name| self.variable(name))?;

@@ -188,6 +188,15 @@ pub fn become_subreaper() -> io::Result<()> {
     Ok(())
 }
 
+/// Becomes the program of `command`; returns only if that fails. std gives SIGPIPE its default action for the new program, and leaves it
+/// so: a message about the failure would then end a process whose reader has left, instead of its exit code.
+pub fn become_program(command: &mut Command) -> io::Error {
+    let error = command.exec();
+    // SAFETY: signal takes two integers; an ignored signal, as Rust's runtime has made this one, needs nothing of this process.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+    error
+}
+
 /// Steps of a child between fork and exec.
 #[derive(Clone, Debug, Default)]
 pub struct BeforeExec {

@@ -81,11 +81,32 @@ pub(super) fn set_of(signals: &[i32]) -> libc::sigset_t {
 }
 
 fn is_ignored(signal: i32) -> bool {
+    action_of(signal).is_some_and(|action| action.sa_sigaction == libc::SIG_IGN)
+}
+
+/// What this process does about a signal.
+fn action_of(signal: i32) -> Option<libc::sigaction> {
     // SAFETY: sigaction is plain data, for which all zeroes are a valid value.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     // SAFETY: without a new action sigaction only fills the live local; it refuses numbers that are no signals.
     let status = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
-    status == 0 && action.sa_sigaction == libc::SIG_IGN
+    (status == 0).then_some(action)
+}
+
+/// Makes the system keep how this process's children end until this process has asked. It does not if the process ignores SIGCHLD, which
+/// every process inherits whose parent does (`trap '' CHLD` in a shell): a wait for a child then fails with ECHILD. A handler of the
+/// program stays.
+pub fn keep_ended_children() {
+    let Some(mut action) = action_of(libc::SIGCHLD) else { return };
+    if action.sa_sigaction == libc::SIG_IGN {
+        action.sa_sigaction = libc::SIG_DFL;
+    } else if action.sa_flags & libc::SA_NOCLDWAIT == 0 {
+        return;
+    }
+    action.sa_flags &= !libc::SA_NOCLDWAIT;
+    // SAFETY: sigaction reads the live local, which is what the system answered with another flag, or with the default action, which needs
+    // nothing of this process; the old action is not requested.
+    unsafe { libc::sigaction(libc::SIGCHLD, &raw const action, std::ptr::null_mut()) };
 }
 
 impl AsFd for SignalFd {

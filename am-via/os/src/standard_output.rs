@@ -1,6 +1,8 @@
-//! Printing on standard output, which may be closed: from the start, as by `program >&-`, or later, as by `program | head`. If it is closed
-//! from the start, Rust's runtime opens /dev/null in its place before `main`, so a program must look before that.
+//! Printing on standard output and standard error, which may be closed: from the start, as by `program >&-`, or later, as by
+//! `program 2>&1 | head`. If standard output is closed from the start, Rust's runtime opens /dev/null in its place before `main`, so a
+//! program must look before that.
 
+use std::fmt;
 use std::io::{self, Write as _};
 
 use crate::atomics::{AtomicBool, Ordering};
@@ -41,10 +43,25 @@ pub fn say(program: &str, text: &str) -> bool {
         Ok(()) => true,
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => end_by_closed_pipe(),
         Err(error) => {
-            eprintln!("{program}: the standard output cannot be written: {error}");
+            crate::complain!("{program}: the standard output cannot be written: {error}");
             false
         }
     }
+}
+
+/// Prints a line on standard error, as `eprintln!` does, but does not panic if it cannot be written: the panic would replace the exit code
+/// of a program whose reader has left, as in `program 2>&1 | head`.
+#[macro_export]
+macro_rules! complain {
+    ($($text:tt)*) => {
+        $crate::standard_output::print_error(::std::format_args!($($text)*))
+    };
+}
+
+/// Prints a line on standard error: the function of [`complain!`].
+pub fn print_error(text: fmt::Arguments<'_>) {
+    // One write, so that no other process's text comes between. If it fails, there is no place left to say so.
+    let _ = io::stderr().write_all(format!("{text}\n").as_bytes());
 }
 
 #[expect(clippy::exit, reason = "the program has nothing more to say")]

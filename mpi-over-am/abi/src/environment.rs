@@ -39,14 +39,14 @@ fn start(function: &str, required: c_int) -> c_int {
     let (started, ended) = state::stage();
     if started {
         let what = if ended || state::is_finalized() { "has ended" } else { "has already been started" };
-        eprintln!("{function} was called, but MPI {what}");
+        mpi_over_am::complain!("{function} was called, but MPI {what}");
         std::process::exit(MPI_ERR_OTHER);
     }
     let level = required.clamp(MPI_THREAD_SINGLE, MPI_THREAD_MULTIPLE);
     match start_mpi(level) {
         Ok(()) => level,
         Err(error) => {
-            eprintln!("{function}: {error}");
+            mpi_over_am::complain!("{function}: {error}");
             std::process::exit(MPI_ERR_OTHER)
         }
     }

@@ -155,7 +155,7 @@ pub(crate) fn call_program<T>(what: &str, call: impl FnOnce() -> T) -> T {
     impl Drop for Unwound<'_> {
         fn drop(&mut self) {
             let what = self.0;
-            eprintln!(
+            mpi_over_am::complain!(
                 "{what} of this program has thrown an exception, which cannot pass through MPI: catch it in the function, and return"
             );
             std::process::abort();

@@ -22,6 +22,10 @@
     reason = "the binary interface is that of 64-bit machines; handles and ranks are below 2^31"
 )]
 #![allow(clippy::exit, reason = "the fatal error handler ends the process")]
+#![cfg_attr(
+    not(test),
+    warn(clippy::print_stdout, clippy::print_stderr, reason = "these panic if the reader has left")
+)]
 #![allow(non_camel_case_types, non_snake_case, reason = "C's names")]
 #![allow(clippy::too_many_arguments, reason = "the standard's signatures")]
 

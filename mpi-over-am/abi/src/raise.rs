@@ -217,7 +217,7 @@ fn end_job(said: &str, code: c_int) -> ! {
     if let Some(end) = END.get() {
         end(said, code);
     }
-    eprintln!("{said}");
+    mpi_over_am::complain!("{said}");
     std::process::exit(code)
 }
 

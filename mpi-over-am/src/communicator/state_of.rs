@@ -122,7 +122,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Ends the job because of an error, which is printed as one line: this task exits at once with `code` (if that is 0, with 1), and the
     /// launcher ends the other tasks. The job's first failure is this one, even if another task's process ends earlier.
     pub fn end_job(&self, why: &str, code: i32) -> ! {
-        eprintln!("{why}");
+        crate::job::complain!("{why}");
         let code = if code == 0 { 1 } else { code };
         // This call must come before `fail`: tasks that see the failure end with codes of their own.
         crate::job::ask_for_end(code);

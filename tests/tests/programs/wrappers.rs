@@ -29,6 +29,35 @@ fn an_output_whose_reader_has_gone_ends_quietly() {
     );
 }
 
+/// As `mpiexec ... 2>&1 | head` closes both.
+#[test]
+fn a_reader_of_the_errors_who_leaves_does_not_change_the_exit_code() {
+    for (name, args, code) in [
+        ("mpiexec", &["-n", "2", "sh", "-c", "exit 3"][..], 3),
+        ("mpiexec", &["--no-such-option", "true"], 2),
+        ("mpiexec", &["-n", "1", "true", ":", "no-such-program"], 127),
+        ("mpicc", &["x.c"], 1),
+    ] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let mut command = tool(name);
+        command.args(args).env("AM_CC", "/no/such/compiler");
+        command.stdout(writer.try_clone().expect("a copy")).stderr(writer);
+        assert_eq!(command.status().expect("it starts").code(), Some(code), "{name} {args:?}");
+    }
+}
+
+/// A shell that ignores SIGCHLD passes this on to what it starts (POSIX, `exec`).
+#[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
+fn a_parent_that_ignores_sigchld_does_not_matter() {
+    let scratch = Scratch::new("ignored-sigchld");
+    let program = adder(&scratch);
+    let script = format!("trap '' CHLD; exec {} -n 2 \"$0\" 3", programs::folder().join("mpiexec").display());
+    let text = said(Command::new("sh").args(["-c", &script]).arg(&program));
+    assert!(text.contains("task 1 of 2") && text.contains("sum 6"), "{text}");
+}
+
 #[test]
 fn show_is_a_line_of_a_compiler() {
     let folder = programs::folder().canonicalize().expect("the path exists");

@@ -1,6 +1,10 @@
 //! `amrun`: starts a program as the tasks of a job. All work is done by [`am_via_launch`].
 
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    warn(clippy::print_stdout, clippy::print_stderr, reason = "these panic if the reader has left")
+)]
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -9,7 +13,7 @@ use std::time::Duration;
 
 use am_via_launch::{
     Bind, CargoTarget, Ended, HangFormat, HangReport, HangReports, Host, Hosts, Launch, LaunchError,
-    OutputFormat, Record, Recorded, Statistics, TargetKind, Trace, Wanted,
+    OutputFormat, Record, Recorded, Statistics, TargetKind, Trace, Wanted, complain,
 };
 use clap::{CommandFactory, Parser, ValueEnum, error::ErrorKind};
 use clap_complete::Shell;
@@ -195,6 +199,7 @@ fn assignment(text: &str) -> Result<(OsString, OsString), String> {
 }
 
 fn main() -> ExitCode {
+    am_via_launch::keep_ended_children();
     let options = Options::parse();
     if let Some(question) = &options.answer_probe {
         return answer_probe(question);
@@ -217,7 +222,7 @@ fn main() -> ExitCode {
         Some(guard) => launch(&options, guard),
     };
     code.unwrap_or_else(|error| {
-        eprintln!("amrun: {error}");
+        complain!("amrun: {error}");
         ExitCode::from(error.exit_code())
     })
 }
@@ -252,7 +257,7 @@ fn guard(knows_of_closed_output: bool) -> Result<ExitCode, LaunchError> {
     match am_via_launch::run_guarded(closed.into_iter().chain(std::env::args_os().skip(1)))? {
         Ended::Exited(code) => Ok(ExitCode::from(u8::try_from(code & 0xff).unwrap_or(1))),
         Ended::Signalled(number) => {
-            eprintln!(
+            complain!(
                 "amrun: the launcher (a process of amrun) was killed by signal {number}, and the job was ended. If nobody sent the signal, look for the out-of-memory killer in the kernel's log, or for a limit of the batch system"
             );
             Ok(ExitCode::from(u8::try_from(128 + number).unwrap_or(255)))
@@ -309,16 +314,16 @@ fn launch(options: &Options, guard: u32) -> Result<ExitCode, LaunchError> {
     }
     let running = job.start()?;
     if options.verbose {
-        eprintln!("amrun: {}", am_via_launch::describe(&running));
+        complain!("amrun: {}", am_via_launch::describe(&running));
     }
     if options.report_bindings {
-        eprint!("{}", am_via_launch::bindings(&running));
+        complain!("{}", am_via_launch::bindings(&running).trim_end());
     }
     let report = running.wait()?;
     say_what_they_did(options, &report.recorded, &[]);
     let line = report.to_string();
     if !line.is_empty() {
-        eprintln!("amrun: {line}");
+        complain!("amrun: {line}");
     }
     Ok(ExitCode::from(report.exit_code()))
 }
@@ -367,7 +372,7 @@ fn launch_on(
     let outcome = job.run()?;
     say_what_they_did(options, &outcome.recorded, &outcome.hosts);
     if !outcome.line.is_empty() {
-        eprintln!("amrun: {}", outcome.line);
+        complain!("amrun: {}", outcome.line);
     }
     Ok(ExitCode::from(outcome.exit_code))
 }
@@ -377,7 +382,7 @@ fn agent() -> ExitCode {
     match am_via_launch::run_agent() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("amrun --agent: {error}");
+            complain!("amrun --agent: {error}");
             ExitCode::from(2)
         }
     }
@@ -389,18 +394,18 @@ fn say_what_they_did(options: &Options, recorded: &[Recorded], hosts: &[String])
         let statistics = Statistics::of(recorded).on_hosts(hosts.to_vec());
         // Numbers and names can always be serialized.
         match options.json {
-            true => eprintln!("{}", serde_json::to_string(&statistics).unwrap_or_default()),
-            false => eprintln!("amrun: what the tasks did:\n{statistics}"),
+            true => complain!("{}", serde_json::to_string(&statistics).unwrap_or_default()),
+            false => complain!("amrun: what the tasks did:\n{statistics}"),
         }
     }
     if let Some(path) = &options.trace {
         let trace = Trace::of(recorded).on_hosts(hosts.to_vec());
         if let Err(error) = trace.write(path) {
-            eprintln!("amrun: the trace cannot be written to {}: {error}", path.display());
+            complain!("amrun: the trace cannot be written to {}: {error}", path.display());
         }
         let missing = trace.missing();
         if !missing.is_empty() {
-            eprintln!("amrun: {missing}");
+            complain!("amrun: {missing}");
         }
     }
 }
@@ -408,7 +413,7 @@ fn say_what_they_did(options: &Options, recorded: &[Recorded], hosts: &[String])
 fn warn_of_misspelt_settings() {
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     for (name, near) in am_via_launch::misspelt(names) {
-        eprintln!(
+        complain!(
             "amrun: there is no setting {name}; perhaps {near} is meant? `amrun info --all` lists the settings"
         );
     }
@@ -423,7 +428,7 @@ fn info(words: &[OsString]) -> ExitCode {
     match am_via_launch::info(&wanted) {
         Ok(text) => say(&text),
         Err(error) => {
-            eprintln!("amrun: {error}");
+            complain!("amrun: {error}");
             ExitCode::from(2)
         }
     }
@@ -444,7 +449,7 @@ fn report(words: &[OsString]) -> ExitCode {
         Ok(report) if as_json => say(&format!("{}\n", serde_json::to_string(&report).unwrap_or_default())),
         Ok(report) => say(&format!("{report}\n")),
         Err(error) => {
-            eprintln!("amrun: {error}");
+            complain!("amrun: {error}");
             ExitCode::from(2)
         }
     }
@@ -477,7 +482,7 @@ fn answer_probe(question: &str) -> ExitCode {
     match am_via_launch::answer_probe(question) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
-            println!("{why}");
+            let _ = say(&format!("{why}\n"));
             ExitCode::FAILURE
         }
     }

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::{HangReport, all_quiet, look_at_all};
 use am_via_job::{JobOwner, TaskState};
+use am_via_os::complain;
 
 /// If nothing has reached any task for this long, a report is printed once even if none was requested.
 const QUIET_MAX: Duration = Duration::from_secs(5);
@@ -104,10 +105,10 @@ impl HangWatch {
     pub(crate) fn print(&mut self, report: &HangReport) {
         self.printed_at = Some(Instant::now());
         match self.wanted.format {
-            HangFormat::Text => eprintln!("amrun: what the tasks do:\n{report}"),
+            HangFormat::Text => complain!("amrun: what the tasks do:\n{report}"),
             HangFormat::Json => match serde_json::to_string(report) {
-                Ok(line) => eprintln!("{line}"),
-                Err(error) => eprintln!("amrun: the report can't be written as JSON: {error}\n{report}"),
+                Ok(line) => complain!("{line}"),
+                Err(error) => complain!("amrun: the report can't be written as JSON: {error}\n{report}"),
             },
         }
     }

@@ -472,3 +472,49 @@ fn a_reader_who_leaves_ends_the_job() {
     assert_eq!(child.wait().unwrap().code(), Some(128 + 13), "{said}");
     assert_eq!(marked(&mark), Vec::<u32>::new());
 }
+
+/// What a parent ignores, its children ignore, too (POSIX, `exec`). The launcher must learn how its tasks end nevertheless.
+#[test]
+fn a_parent_that_ignores_signals_does_not_change_the_outcome() {
+    let _watchdog = Watchdog::new("a_parent_that_ignores_signals_does_not_change_the_outcome");
+    let amrun = env!("CARGO_BIN_EXE_amrun");
+    let run = |ignored: &str, task: &str| {
+        let script = format!("trap '' {ignored}; exec {amrun} -n 2 sh -c '{task}'");
+        std::process::Command::new("sh").args(["-c", &script]).stdin(Stdio::null()).output().unwrap()
+    };
+    for (task, code) in [("exit 0", 0), ("exit 3", 3), ("sh -c \"exit 4\" || exit $?", 4)] {
+        let output = run("CHLD PIPE", task);
+        assert_eq!(output.status.code(), Some(code), "{task}: {}", stderr(&output));
+    }
+    // The tasks get the default action of SIGCHLD (17), and go on ignoring SIGHUP (1), as under nohup.
+    let output = run("CHLD HUP", "grep SigIgn /proc/self/status");
+    let ignored: Vec<u64> = stdout(&output)
+        .lines()
+        .map(|line| u64::from_str_radix(line.split_whitespace().nth(1).unwrap(), 16).unwrap())
+        .collect();
+    assert_eq!(ignored.len(), 2, "{}", stderr(&output));
+    for set in ignored {
+        assert_eq!((set & 1, set & 1 << (17 - 1)), (1, 0), "{set:x}");
+    }
+}
+
+/// As `amrun ... 2>&1 | head` closes both.
+#[test]
+fn a_reader_of_the_errors_who_leaves_does_not_change_the_exit_code() {
+    let _watchdog = Watchdog::new("a_reader_of_the_errors_who_leaves_does_not_change_the_exit_code");
+    for (args, code) in [
+        (&["-n", "2", "sh", "-c", "exit 3"][..], 3),
+        (&["-n", "1", "--verbose", "--report-bindings", "--stats", "true"], 0),
+        (&["-n", "1", "--timeout", "0.2", "sleep", "1000"], 124),
+        (&["-n", "1", "no-such-program"], 127),
+        (&["-n", "many", "true"], 2),
+        (&["report", "4000000"], 2),
+        (&["info", "no-such-setting"], 2),
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = amrun(&unique(), args);
+        let output = command.stdout(writer.try_clone().unwrap()).stderr(writer).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{args:?}");
+    }
+}

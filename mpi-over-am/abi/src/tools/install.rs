@@ -46,13 +46,13 @@ pub fn run() -> ExitCode {
                 ),
             ),
             Err(error) => {
-                eprintln!("mpi-install: {error}");
+                mpi_over_am::complain!("mpi-install: {error}");
                 ExitCode::FAILURE
             }
         },
         Ok(None) => standard_output::say("mpi-install", HELP),
         Err(what) => {
-            eprintln!("mpi-install: {what}");
+            mpi_over_am::complain!("mpi-install: {what}");
             ExitCode::from(2)
         }
     }

@@ -46,6 +46,7 @@ fn tool(name: &str) -> Option<Tool> {
 /// Runs the tool under whose name this process was called; if that is not a tool's name, runs the tool that was built as `own`.
 #[must_use]
 pub fn run(own: &'static str) -> ExitCode {
+    mpi_over_am::keep_ended_children();
     let called = std::env::args_os().next();
     let called = called.as_deref().map(Path::new).and_then(Path::file_name).and_then(OsStr::to_str);
     let (name, tool) = match called.and_then(|name| Some((name, tool(name)?))) {
@@ -53,7 +54,7 @@ pub fn run(own: &'static str) -> ExitCode {
         None => match tool(own) {
             Some(tool) => (own, tool),
             None => {
-                eprintln!("{own} is not a tool of mpi-over-am");
+                mpi_over_am::complain!("{own} is not a tool of mpi-over-am");
                 return ExitCode::FAILURE;
             }
         },

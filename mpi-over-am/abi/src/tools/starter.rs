@@ -7,7 +7,6 @@ use crate::raise::{INITIAL, INITIAL_WORDS};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::{env, fs, io};
@@ -116,13 +115,13 @@ pub fn run(name: &str) -> ExitCode {
         Ok(Request::Run(mut plan)) => match plan.preload_malloc() {
             Ok(()) => become_launcher(name, &plan),
             Err(what) => {
-                eprintln!("{name}: {what}");
+                mpi_over_am::complain!("{name}: {what}");
                 ExitCode::FAILURE
             }
         },
         Ok(Request::Say(text)) => standard_output::say(name, &text),
         Err(what) => {
-            eprintln!("{name}: {what}");
+            mpi_over_am::complain!("{name}: {what}");
             ExitCode::from(2)
         }
     }
@@ -275,7 +274,7 @@ impl Plan {
                 let binding = binding(&word)?;
                 if binding == "none" && word != "none" {
                     let word = word.to_string_lossy();
-                    eprintln!(
+                    mpi_over_am::complain!(
                         "mpiexec: {option} {word}: tasks are not bound; {option} core binds each task to a processor"
                     );
                 }
@@ -335,7 +334,7 @@ impl Plan {
             "--map-by" | "-map-by" => {
                 let word = value()?.to_string_lossy().to_ascii_lowercase();
                 if word.split(':').any(|part| part.starts_with("pe=")) {
-                    eprintln!(
+                    mpi_over_am::complain!(
                         "mpiexec: {option} {word} is ignored: a task is bound to one processor or to none"
                     );
                 }
@@ -546,13 +545,13 @@ fn become_launcher(name: &str, plan: &Plan) -> ExitCode {
     let own = match own_path() {
         Ok(own) => own,
         Err(what) => {
-            eprintln!("{name}: {what}");
+            mpi_over_am::complain!("{name}: {what}");
             return ExitCode::FAILURE;
         }
     };
     let amrun = launcher(&own);
-    let error = Command::new(&amrun).args(plan.launcher_arguments(&own)).exec();
-    eprintln!(
+    let error = mpi_over_am::become_program(Command::new(&amrun).args(plan.launcher_arguments(&own)));
+    mpi_over_am::complain!(
         "{name}: cannot run {}: {error}; amrun belongs beside this program (`cargo mpi-install` and `cargo build` put both there)",
         amrun.display()
     );
@@ -575,7 +574,7 @@ fn own_path() -> Result<PathBuf, String> {
 /// Runs as a task: finds its section by its number and becomes the section's program.
 fn become_program(name: &str, words: impl Iterator<Item = OsString>) -> ExitCode {
     let Some((place, section)) = own_section(words) else {
-        eprintln!("{name}: {AS_TASK} is an internal option of {name}");
+        mpi_over_am::complain!("{name}: {AS_TASK} is an internal option of {name}");
         return ExitCode::from(2);
     };
     let program = found_from_here(&section.program[0]);
@@ -588,8 +587,8 @@ fn become_program(name: &str, words: impl Iterator<Item = OsString>) -> ExitCode
     if let Some(wdir) = &section.wdir {
         command.current_dir(wdir);
     }
-    let error = command.exec();
-    eprintln!("{name}: cannot run {}: {error}", program.display());
+    let error = mpi_over_am::become_program(&mut command);
+    mpi_over_am::complain!("{name}: cannot run {}: {error}", program.display());
     ExitCode::from(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 })
 }
 

@@ -1,7 +1,6 @@
 //! The common part of the compiler wrappers: they call a compiler with the options for MPI programs.
 
 use std::ffi::OsString;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -79,7 +78,7 @@ impl Wrapper {
             }
         }
         let Some(paths) = Paths::find() else {
-            eprintln!(
+            mpi_over_am::complain!(
                 "{}: libmpi_abi.so is neither beside this program nor in ../lib. `cargo install` leaves libraries out: run `cargo mpi-install --prefix FOLDER` in the folder of the source, and use the programs of FOLDER/bin",
                 self.name
             );
@@ -124,8 +123,8 @@ impl Wrapper {
             let words: Vec<_> = words.iter().enumerate().map(word).collect();
             return standard_output::say(self.name, &words.join(" "));
         }
-        let error = fortran::command(&compiler).args(&words[1..]).exec();
-        eprintln!(
+        let error = mpi_over_am::become_program(fortran::command(&compiler).args(&words[1..]));
+        mpi_over_am::complain!(
             "{}: cannot run the compiler {}: {error}; install it, or name another one in {}",
             self.name,
             compiler.to_string_lossy(),
@@ -144,7 +143,10 @@ impl Wrapper {
                     options.push(joined("-I", &folder));
                 }
                 Err(error) => {
-                    eprintln!("{}: mpif.h and the module mpi may not be found: {error}", self.name);
+                    mpi_over_am::complain!(
+                        "{}: mpif.h and the module mpi may not be found: {error}",
+                        self.name
+                    );
                 }
             }
         }
