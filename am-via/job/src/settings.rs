@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use am_via_settings::choices;
 pub use am_via_settings::{
-    ForeignName, Setting, SettingError, SettingText, Table, Value, Wanted, in_binary_units, wrapped,
+    ForeignName, Setting, SettingError, SettingText, Table, Value, Wanted, in_binary_units, nearest, wrapped,
 };
 
 /// Declares [`Settings`], its defaults and its table from one line per setting.

@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use super::LaunchError;
+use am_via_job::settings::nearest;
 
 /// Shows cargo's progress bar, which `--quiet` would hide. Cargo does not ask the terminal for its width if the bar is forced, so the width
 /// is set.
@@ -113,8 +114,9 @@ fn package_of(target: &CargoTarget, metadata: &Value) -> Result<String, LaunchEr
         [only] => Ok(only.to_owned()),
         [] => {
             let names: Vec<&str> = known.iter().map(|(_, name)| &**name).collect();
+            let near = nearest(name, &names).map(|near| (*near).to_owned());
             let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-            Err(LaunchError::NoSuchTarget { kind: kind.word(), name: name.clone(), known })
+            Err(LaunchError::NoSuchTarget { kind: kind.word(), name: name.clone(), known, near })
         }
         _ => {
             let packages = owners.join(", ");
@@ -165,7 +167,9 @@ no json
         let example = target(TargetKind::Example, "star");
         assert_eq!(package_of(&example, &metadata).unwrap(), "two");
         let said = package_of(&target(TargetKind::Example, "tool"), &metadata).unwrap_err().to_string();
-        assert!(said.contains("ring, star"), "{said}");
+        assert!(said.contains("ring, star") && !said.contains("perhaps"), "{said}");
+        let said = package_of(&target(TargetKind::Example, "rign"), &metadata).unwrap_err().to_string();
+        assert!(said.contains("perhaps \"ring\" is meant"), "{said}");
         let mut tool = target(TargetKind::Bin, "tool");
         let said = package_of(&tool, &metadata).unwrap_err().to_string();
         assert!(said.contains("one, two"), "{said}");

@@ -9,13 +9,12 @@ use am_via_job::JobError;
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
     /// There is no such program: the caller's fault.
-    #[error(
-        "the program {program:?} is neither in the directories of PATH nor a file here; write a path with a slash, or \
-         --example NAME for an example"
-    )]
+    #[error("the program {program:?} {why}")]
     ProgramNotFound {
         /// The name given by the caller.
         program: PathBuf,
+        /// Where the program is not, and a similar name, if there is one.
+        why: String,
     },
     /// The program is a file that cannot be executed: the caller's fault.
     #[error(
@@ -60,7 +59,7 @@ pub enum LaunchError {
         source: io::Error,
     },
     /// The workspace has no such example or program: the caller's fault.
-    #[error("this workspace has no {kind} {name:?}; it has: {known}")]
+    #[error("this workspace has no {kind} {name:?}{}; it has: {known}", perhaps(near))]
     NoSuchTarget {
         /// `example` or `bin`.
         kind: &'static str,
@@ -68,6 +67,8 @@ pub enum LaunchError {
         name: String,
         /// The names that exist.
         known: String,
+        /// The one of them that is probably meant.
+        near: Option<String>,
     },
     /// Several packages have a target of this name: the caller's fault.
     #[error("several packages have a {kind} {name:?}: {packages}; choose one with --package")]
@@ -109,6 +110,10 @@ pub enum LaunchError {
         /// The system's error.
         source: io::Error,
     },
+}
+
+fn perhaps(near: &Option<String>) -> String {
+    near.as_ref().map_or_else(String::new, |near| format!(" (perhaps {near:?} is meant)"))
 }
 
 impl LaunchError {

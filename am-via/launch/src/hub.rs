@@ -48,7 +48,7 @@ pub struct Hosts {
     pub launch_agent: String,
     /// Tasks of the job.
     pub tasks: u32,
-    /// The program: a path with a slash, or a name that is looked up in PATH, then in the current directory.
+    /// The program: a path with a slash, or a name that is looked up in PATH, then in the directory of the tasks.
     pub program: OsString,
     /// The program's arguments.
     pub args: Vec<OsString>,
@@ -146,7 +146,7 @@ impl Hosts {
     pub fn run(&self) -> Result<Outcome, LaunchError> {
         let placed = hosts::place(&self.hosts, self.tasks)
             .map_err(|error| LaunchError::system("placing the tasks")(io::Error::other(error)))?;
-        let program = program::find(&self.program)?;
+        let program = program::find(&self.program, self.wdir.as_deref())?;
         let signals = SignalFd::block(&SIGNALS).map_err(LaunchError::system("taking over signals"))?;
         let (tell, told) = mpsc::channel();
         let names: Vec<String> = placed.iter().map(|&host| self.hosts[host as usize].name.clone()).collect();

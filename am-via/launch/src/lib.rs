@@ -66,6 +66,7 @@ use supervise::{Supervisor, Watched};
 use uplink::Uplink;
 
 pub use agent::run_agent;
+pub use am_via_job::settings::nearest;
 pub use am_via_job::{Record, Recorded, log_as_asked, misspelt};
 pub use am_via_os::complain;
 pub use am_via_os::process::Ended;
@@ -79,7 +80,6 @@ pub use hosts::{Host, HostsError, check_hosts, only_this_machine, parse_hostfile
 pub use hub::{Hosts, Outcome};
 pub use info::{InfoError, Wanted, answer_probe, info};
 pub use output::OutputFormat;
-pub use program::find as find_program;
 pub use record::{Call, Messages, Queue, Statistics, TaskStatistics, Trace};
 pub use report::{EndedBy, Report, TaskReport};
 
@@ -131,7 +131,7 @@ pub struct Launch {
 
 impl Launch {
     /// A job of one task that runs `program` with `args`. `program` is a path with a slash, or a name that is looked up in PATH, then in
-    /// the current directory. The task's output is forwarded, its input is empty, and the job has no time limit.
+    /// the directory of the tasks. The task's output is forwarded, its input is empty, and the job has no time limit.
     pub fn new<A: Into<OsString>>(program: impl Into<OsString>, args: impl IntoIterator<Item = A>) -> Self {
         Self {
             program: program.into(),
@@ -168,7 +168,7 @@ impl Launch {
         self
     }
 
-    /// Starts the tasks in directory `wdir`. A program named by a relative path is still looked up from the current directory.
+    /// Starts the tasks in directory `wdir`. A program named by a relative path is looked up there.
     #[must_use]
     pub fn wdir(mut self, wdir: impl Into<PathBuf>) -> Self {
         self.wdir = Some(wdir.into());
@@ -264,8 +264,8 @@ impl Launch {
     pub fn start(self) -> Result<Running, LaunchError> {
         members::check_proc()?;
         keep_ended_children();
-        let program = program::find(&self.program)?;
         self.check_wdir()?;
+        let program = program::find(&self.program, self.wdir.as_deref())?;
         let settings = Settings::from_variables(|name| self.variable(name))?;
         let silence_max = settings.host_silence_max();
         let cpus = self.cpus();

@@ -6,30 +6,67 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::LaunchError;
+use am_via_job::settings::nearest;
 
-/// The file of program `name`. A name with a slash is a path; a name without a slash is looked up in PATH, then in the current directory.
+/// The file of program `name`. A name with a slash is a path; a name without a slash is looked up in PATH, then in the directory of the
+/// tasks. That directory is `wdir`, or else the current one. Relative paths begin there, as with the launchers of other MPI libraries.
 ///
 /// # Errors
 /// There is no such file, or it cannot be executed.
-pub fn find(name: &OsStr) -> Result<PathBuf, LaunchError> {
+pub(super) fn find(name: &OsStr, wdir: Option<&Path>) -> Result<PathBuf, LaunchError> {
     let path = env::var_os("PATH").unwrap_or_default();
-    find_in(name, &path)
+    find_in(name, &path, wdir)
 }
 
-fn find_in(name: &OsStr, path: &OsStr) -> Result<PathBuf, LaunchError> {
-    let here = Path::new(name);
+fn find_in(name: &OsStr, path: &OsStr, wdir: Option<&Path>) -> Result<PathBuf, LaunchError> {
     let has_slash = name.as_encoded_bytes().contains(&b'/');
-    let listed = env::split_paths(path).map(|folder| folder.join(here));
+    let listed = env::split_paths(path).map(|folder| folder.join(name));
     if !has_slash && let Some(found) = listed.into_iter().find(|file| why_not_executable(file).is_none()) {
         return absolute(&found);
     }
-    if name.is_empty() || !here.exists() {
-        return Err(LaunchError::ProgramNotFound { program: here.to_owned() });
+    let file = wdir.unwrap_or(Path::new("")).join(name);
+    if name.is_empty() || !file.exists() {
+        return Err(not_found(name, &file, path, wdir));
     }
-    match why_not_executable(here) {
-        None => absolute(here),
-        Some(why) => Err(LaunchError::NotExecutable { program: here.to_owned(), why }),
+    match why_not_executable(&file) {
+        None => absolute(&file),
+        Some(why) => Err(LaunchError::NotExecutable { program: file, why }),
     }
+}
+
+/// The error about a program that is not there. It names a program whose name is similar, if there is one.
+fn not_found(name: &OsStr, file: &Path, path: &OsStr, wdir: Option<&Path>) -> LaunchError {
+    let has_slash = name.as_encoded_bytes().contains(&b'/');
+    let mut why = match (has_slash, wdir) {
+        (true, None) => "does not exist".to_owned(),
+        (true, Some(wdir)) => format!("does not exist in the directory of the tasks, {wdir:?}"),
+        (false, None) => "is neither in the directories of PATH nor a file here".to_owned(),
+        (false, Some(wdir)) => {
+            format!("is neither in the directories of PATH nor in the directory of the tasks, {wdir:?}")
+        }
+    };
+    let wanted = file.file_name().unwrap_or_default().to_string_lossy();
+    let near_in = |folder: &Path| nearest(&wanted, programs_of(folder));
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let written = Path::new(name).parent().filter(|folder| !folder.as_os_str().is_empty());
+    let near = near_in(folder).map(|near| written.unwrap_or(Path::new(".")).join(near));
+    let in_path = || env::split_paths(path).find_map(|folder| near_in(&folder)).map(PathBuf::from);
+    let near = near.or_else(|| if has_slash { None } else { in_path() });
+    if wdir.is_some() && !name.is_empty() && Path::new(name).exists() {
+        why += "; the current directory has it: write its full path";
+    } else if let Some(near) = near {
+        why += &format!("; perhaps {near:?} is meant");
+    } else if !has_slash {
+        why += "; write a path with a slash, or --example NAME for an example";
+    }
+    LaunchError::ProgramNotFound { program: PathBuf::from(name), why }
+}
+
+/// The names of the programs in a folder.
+fn programs_of(folder: &Path) -> Vec<String> {
+    let files = folder.read_dir().into_iter().flatten().flatten();
+    let programs = files.filter(|file| why_not_executable(&file.path()).is_none());
+    programs.filter_map(|file| file.file_name().into_string().ok()).collect()
 }
 
 /// Makes the path absolute: tasks may start in another directory.
@@ -52,10 +89,10 @@ mod tests {
 
     #[test]
     fn a_name_without_a_slash_is_looked_up_in_path_and_one_with_a_slash_is_not() {
-        let found = find_in(OsStr::new("sh"), OsStr::new("/no/such/folder:/bin:/usr/bin")).unwrap();
+        let found = find_in(OsStr::new("sh"), OsStr::new("/no/such/folder:/bin:/usr/bin"), None).unwrap();
         assert!(found.is_absolute() && found.ends_with("sh"));
         assert!(matches!(
-            find_in(OsStr::new("./sh"), OsStr::new("/bin")),
+            find_in(OsStr::new("./sh"), OsStr::new("/bin"), None),
             Err(LaunchError::ProgramNotFound { .. })
         ));
     }
@@ -64,12 +101,32 @@ mod tests {
     fn what_is_not_there_and_what_is_no_program_are_told_apart() {
         let path = OsStr::new("/bin");
         for missing in ["no-such-program", "./no-such-program", ""] {
-            let error = find_in(OsStr::new(missing), path).unwrap_err();
+            let error = find_in(OsStr::new(missing), path, None).unwrap_err();
             assert_eq!(error.exit_code(), 127, "{error}");
         }
         for refused in ["Cargo.toml", "./src"] {
-            let error = find_in(OsStr::new(refused), path).unwrap_err();
+            let error = find_in(OsStr::new(refused), path, None).unwrap_err();
             assert_eq!(error.exit_code(), 126, "{error}");
         }
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_told_with_the_place_and_a_similar_name() {
+        let said = |name: &str, wdir: Option<&str>| {
+            let error = find_in(OsStr::new(name), OsStr::new("/bin"), wdir.map(Path::new)).unwrap_err();
+            error.to_string()
+        };
+        assert_eq!(said("./no-such", None), r#"the program "./no-such" does not exist"#);
+        assert_eq!(
+            said("/bin/shh", None),
+            r#"the program "/bin/shh" does not exist; perhaps "/bin/sh" is meant"#
+        );
+        assert!(said("no-such", None).ends_with("--example NAME for an example"));
+        assert!(
+            said("./shh", Some("/bin")).contains(r#"in the directory of the tasks, "/bin"; perhaps "./sh""#)
+        );
+        // This test runs in the folder of its package.
+        let said = said("./src", Some("/bin"));
+        assert!(said.ends_with("the current directory has it: write its full path"), "{said}");
     }
 }

@@ -254,9 +254,7 @@ pub trait Table: Clone + Default + 'static {
     /// The variable of this table that was probably meant by `variable`: one that differs in at most two letters.
     #[must_use]
     fn nearest(variable: &str) -> Option<&'static str> {
-        let distances =
-            Self::SETTINGS.iter().map(|setting| (letters_wrong(setting.env, variable), setting.env));
-        distances.min().filter(|&(distance, _)| distance <= 2).map(|(_, env)| env)
+        nearest(variable, Self::SETTINGS.iter().map(|setting| setting.env))
     }
 
     /// All settings as text, in the order of the table.
@@ -391,6 +389,14 @@ impl Wanted {
     }
 }
 
+/// The name that was probably meant by `word`: the one that differs in the fewest letters, at most two; in words of three letters one, and
+/// in shorter words none.
+pub fn nearest<N: AsRef<str> + Ord>(word: &str, names: impl IntoIterator<Item = N>) -> Option<N> {
+    let most = word.len().saturating_sub(2).min(2);
+    let distances = names.into_iter().map(|name| (letters_wrong(name.as_ref(), word), name));
+    distances.min().filter(|&(distance, _)| distance <= most).map(|(_, name)| name)
+}
+
 /// Edit distance: the fewest letters to insert, remove or change between two words.
 fn letters_wrong(one: &str, other: &str) -> usize {
     let mut row: Vec<usize> = (0..=other.len()).collect();
@@ -520,6 +526,20 @@ mod tests {
         assert_eq!(read(&["credits"]), Ok(Wanted::Named("credits".to_owned())));
         for wrong in [&["--al"][..], &["credits", "memory"]] {
             assert!(read(wrong).unwrap_err().contains("--all"));
+        }
+    }
+
+    #[test]
+    fn the_nearest_name_differs_in_two_letters_at_most() {
+        for (word, meant) in [
+            ("--hang-reprt", Some("--hang-report")),
+            ("helo", Some("hello")),
+            ("inof", Some("info")),
+            ("inx", None),
+            ("x", None),
+            ("something-else", None),
+        ] {
+            assert_eq!(nearest(word, ["--hang-report", "hello", "info", "-n"]), meant, "{word}");
         }
     }
 

@@ -244,6 +244,23 @@ fn a_job_inside_a_job_of_several_programs_has_no_number_of_a_program() {
     assert_eq!(said(&mut command), "inner\n");
 }
 
+/// In a job of one program, the launcher looks it up; in a job of several, each task does.
+#[test]
+fn a_program_is_looked_up_in_the_folder_of_its_tasks() {
+    let scratch = Scratch::new("wdir");
+    for folder in [".", "other"] {
+        std::fs::create_dir_all(scratch.path().join(folder)).expect("a test can write here");
+        let program = scratch.path().join(folder).join("p");
+        std::fs::write(&program, format!("#!/bin/sh\necho {folder}\n")).expect("it fits");
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("it is there");
+    }
+    let one = ["-n", "1", "-wdir", "other", "./p"];
+    for args in [&one[..], &[&one[..], &[":", "-n", "1", "-wdir", "other", "p"]].concat()] {
+        let text = said(tool("mpiexec").args(args).current_dir(scratch.path()));
+        assert!(text.lines().all(|line| line == "other"), "{args:?}: {text}");
+    }
+}
+
 #[test]
 fn a_program_whose_name_begins_like_an_option_can_be_started() {
     let scratch = Scratch::new("option-name");

@@ -101,7 +101,7 @@ struct Options {
     /// Sets an environment variable for the tasks; can be repeated.
     #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
     env: Vec<(OsString, OsString)>,
-    /// Starts the tasks in this directory.
+    /// Starts the tasks in this directory, where a program with a relative path is looked up, too.
     #[arg(long, value_name = "DIR")]
     wdir: Option<PathBuf>,
     /// Prints more about the job to standard error: the processes of its tasks and the number of processors, for each host.
@@ -114,7 +114,7 @@ struct Options {
     ///
     /// `report PROCESS` prints what the tasks of that process's job do, even if they are stopped or another launcher has started them. In a
     /// job of several hosts, the first amrun process reports all tasks, and any other process reports those of its host.
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
     /// Set by the caller of amrun, or by amrun for its second process, if standard output was closed.
     #[arg(long, hide = true)]
@@ -232,7 +232,11 @@ fn check(options: &Options) {
     let refuse = |kind, what: &str| Options::command().error(kind, what).exit();
     match options.tasks {
         None if options.hosts.is_none() && options.hostfile.is_none() => {
-            refuse(ErrorKind::MissingRequiredArgument, "the number of tasks is missing: -n TASKS")
+            let first = options.command.first().map(|word| word.to_string_lossy()).unwrap_or_default();
+            let near = am_via_launch::nearest(&first, ["info", "report"]);
+            let near = near.map_or_else(String::new, |near| format!("; or perhaps `amrun {near}` is meant"));
+            let what = format!("the number of tasks is missing: -n TASKS{near}");
+            refuse(ErrorKind::MissingRequiredArgument, &what)
         }
         Some(0) => refuse(ErrorKind::InvalidValue, "-n 0: a job has at least 1 task"),
         _ => {}

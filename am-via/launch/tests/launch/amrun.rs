@@ -290,17 +290,38 @@ fn settings_of_tables_that_the_launcher_does_not_have_reach_the_tasks() {
 }
 
 #[test]
-fn a_relative_program_is_looked_up_from_here_even_with_another_directory() {
-    let _watchdog = Watchdog::new("a_relative_program_is_looked_up_from_here_even_with_another_directory");
+fn a_relative_program_is_looked_up_in_the_directory_of_the_tasks() {
+    let _watchdog = Watchdog::new("a_relative_program_is_looked_up_in_the_directory_of_the_tasks");
     let dir = TempDir::new();
-    let script = dir.0.join("hello");
-    std::fs::write(&script, "#!/bin/sh\necho hello from $(pwd)\n").unwrap();
-    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    for name in ["./hello", "hello"] {
-        let output =
-            amrun(&unique(), &["-n", "1", "--wdir", "/", name]).current_dir(&dir.0).output().unwrap();
-        assert_eq!(stdout(&output), "hello from /\n", "{}", stderr(&output));
+    for (folder, program) in [(".", "hello"), (".", "here"), ("other", "hello")] {
+        std::fs::create_dir_all(dir.0.join(folder)).unwrap();
+        let script = dir.0.join(folder).join(program);
+        std::fs::write(&script, format!("#!/bin/sh\necho {folder} from ${{PWD##*/}}\n")).unwrap();
+        std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     }
+    let agent = dir.0.join("agent");
+    std::fs::write(&agent, "#!/bin/sh\nshift\nexec \"$@\"\n").unwrap();
+    std::fs::set_permissions(&agent, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let on_a_host = ["--hosts", "a", "--launch-agent", agent.to_str().unwrap()];
+    let in_other = |name: &str, more: &[&str]| {
+        let args = [&["-n", "1", "--wdir", "other"], more, &[name]].concat();
+        amrun(&unique(), &args).current_dir(&dir.0).output().unwrap()
+    };
+    for (name, said) in [("./hello", "other"), ("hello", "other"), ("../hello", ".")] {
+        for more in [&[][..], &on_a_host] {
+            let output = in_other(name, more);
+            assert_eq!(stdout(&output), format!("{said} from other\n"), "{}", stderr(&output));
+        }
+    }
+    // The current directory has it, but that is not where the tasks run.
+    let output = in_other("./here", &[]);
+    assert_eq!(output.status.code(), Some(127));
+    assert!(stderr(&output).contains("write its full path"), "{}", stderr(&output));
+    let output = amrun(&unique(), &["-n", "1", "./helo"]).current_dir(&dir.0).output().unwrap();
+    assert_eq!(
+        stderr(&output),
+        "amrun: the program \"./helo\" does not exist; perhaps \"./hello\" is meant\n"
+    );
 }
 
 #[test]
@@ -328,7 +349,7 @@ fn more_tasks_than_processors_are_fine() {
 fn wrong_calls_are_refused_with_the_reason() {
     let _watchdog = Watchdog::new("wrong_calls_are_refused_with_the_reason");
     let not_executable = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
-    let cases: [(&[&str], i32, &str); 14] = [
+    let cases: [(&[&str], i32, &str); 18] = [
         (&[], 2, "-n TASKS"),
         (&["-n", "2"], 2, "a program"),
         (&["-n", "0", "true"], 2, "at least 1 task"),
@@ -336,6 +357,10 @@ fn wrong_calls_are_refused_with_the_reason() {
         (&["-n", "many", "true"], 2, "many"),
         (&["-n", "5000", "true"], 2, "4096"),
         (&["true"], 2, "-n TASKS"),
+        (&["reprot", "1"], 2, "`amrun report`"),
+        (&["-n", "2", "--hang-reprt", "5", "true"], 2, "'--hang-report'"),
+        (&["-n", "2", "-z", "true"], 2, "-z"),
+        (&["-n", "1", "--example", "no-such-example", "--verify"], 2, "-- --verify"),
         (&["-n", "1", "--bind", "nowhere", "true"], 2, "nowhere"),
         (&["-n", "1", "--timeout", "0", "true"], 2, "more than 0"),
         (&["-n", "1", "--env", "novalue", "true"], 2, "NAME=VALUE"),

@@ -577,7 +577,7 @@ fn become_program(name: &str, words: impl Iterator<Item = OsString>) -> ExitCode
         mpi_over_am::complain!("{name}: {AS_TASK} is an internal option of {name}");
         return ExitCode::from(2);
     };
-    let program = found_from_here(&section.program[0]);
+    let program = found_from(section.wdir.as_deref(), &section.program[0]);
     let mut command = Command::new(&program);
     command.args(&section.program[1..]).env(PROGRAM, place.to_string());
     for variable in &section.variables {
@@ -613,11 +613,12 @@ fn own_section(mut words: impl Iterator<Item = OsString>) -> Option<(usize, Sect
     None
 }
 
-/// Finds programs as the launcher does. A path with a slash is relative to the current folder of mpiexec, whatever folder the task starts
-/// in. A name is looked up in PATH, then in the current folder of mpiexec.
-fn found_from_here(program: &OsStr) -> PathBuf {
+/// Finds programs as the launcher does. A path with a slash begins at the task's folder: `wdir`, or else the current one. A name is looked
+/// up in PATH, then in that folder.
+fn found_from(wdir: Option<&OsStr>, program: &OsStr) -> PathBuf {
     let path = Path::new(program);
-    let here = || env::current_dir().map_or_else(|_| path.to_owned(), |here| here.join(path));
+    let folder = Path::new(wdir.unwrap_or_default());
+    let here = || env::current_dir().map_or_else(|_| folder.join(path), |here| here.join(folder).join(path));
     if path.components().count() > 1 {
         return here();
     }
