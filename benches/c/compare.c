@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BATCHES_MAX = 101, WINDOW = 64, BYTES_MAX = 4 << 20, FRESH_MAX = 16 << 20, LONGS = 1000, STRIDED = 1024, PACKED = 4096 };
+enum { BATCHES_MAX = 101, WINDOW = 64, BYTES_MAX = 4 << 20, FRESH_MAX = 16 << 20, LONGS = 1000, STRIDED = 1024, PACKED = 4096, PRIVATE_BLOCKS = 5000 };
 
 static int rank, size, batches_wanted;
 static const char *only;
@@ -223,6 +223,12 @@ ONE_SIDED(get_accumulate, MPI_Get_accumulate(out, bytes / 8, MPI_INT64_T, in, by
 ONE_SIDED(put_strided, MPI_Put(out, 1, strided, 1, 0, 1, strided, window))
 ONE_SIDED(get_strided, MPI_Get(in, 1, strided, 1, 0, 1, strided, window))
 
+/* The same in memory of malloc: PRIVATE_BLOCKS ints, every second one, out of contiguous memory or into it. */
+static MPI_Datatype every_second;
+ONE_SIDED(put_private, MPI_Put(out, PRIVATE_BLOCKS, MPI_INT, 1, 0, 1, every_second, window))
+ONE_SIDED(get_private, MPI_Get(in, PRIVATE_BLOCKS, MPI_INT, 1, 0, 1, every_second, window))
+ONE_SIDED(accumulate_private, MPI_Accumulate(out, PRIVATE_BLOCKS, MPI_INT, 1, 0, 1, every_second, MPI_SUM, window))
+
 /* Packs and unpacks every second of PACKED doubles, as a vector or as a list of blocks. Rank 0 alone, without messages. */
 static MPI_Datatype packed_vector, packed_blocks;
 #define PACKING(name, call)                                                        \
@@ -382,6 +388,23 @@ static void close_window(void)
     MPI_Win_free(&window);
 }
 
+static void private_window(void)
+{
+    static const int bytes = 4 * PRIVATE_BLOCKS;
+    void *memory = calloc(2, bytes);
+    MPI_Win_create(memory, 2 * bytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window);
+    MPI_Type_vector(PRIVATE_BLOCKS, 1, 2, MPI_INT, &every_second);
+    MPI_Type_commit(&every_second);
+    MPI_Win_lock_all(0, window);
+    measure("put_private", put_private, bytes, 4);
+    measure("get_private", get_private, bytes, 4);
+    measure("accumulate_private", accumulate_private, bytes, 4);
+    MPI_Win_unlock_all(window);
+    MPI_Type_free(&every_second);
+    MPI_Win_free(&window);
+    free(memory);
+}
+
 static void job_memory(void)
 {
     static const int sizes[] = { 65536, 262144, 1 << 20, BYTES_MAX };
@@ -427,6 +450,7 @@ static void pair(void)
     measure("put_strided", put_strided, 8 * STRIDED, 16);
     measure("get_strided", get_strided, 8 * STRIDED, 16);
     close_window();
+    private_window();
     packing();
 }
 

@@ -39,7 +39,7 @@ pub(crate) use scratch::{
 };
 pub use view::{View, ViewMut};
 pub use window::{LentMemory, WindowMemory};
-pub(crate) use window::{get, get_mapped, put, put_mapped, with_mapped_elements};
+pub(crate) use window::{get, get_mapped, get_pieces, put, put_mapped, put_pieces, with_mapped_elements};
 
 use crate::error::{Error, Result};
 use mpi_datatype::Datatype;

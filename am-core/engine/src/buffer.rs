@@ -18,6 +18,7 @@ mod shared;
 pub use arrived::{Arrived, INLINE_BYTES_MAX, InlineBytes};
 pub use exposed::Owner;
 pub use exposed::{Access, BlockOwner, Executor, Exposed, ExposedRange, Grant, JobBuffer, RemoteAddress};
+pub(crate) use pieces::Range;
 pub use pieces::RawPieces;
 pub use raw::{ForEngine, KeepsPromises, MappedRange, PacketWriter, RawBuffer, RawBytes};
 pub use shared::{KeepsMapped, SharedMemory, SharedName, SharedPart};

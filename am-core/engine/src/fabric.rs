@@ -331,6 +331,23 @@ pub trait Memory {
     /// [`Transfer::Staged`], or none.
     fn read(&mut self, from: RemoteAddress, to: RawBuffer, op: OpId) -> Result<Transfer>;
 
+    /// Writes several pieces to granted memory of a peer, each to its offset from `to` on, where that is faster than one
+    /// [`write`](Self::write) each. `false`: the caller must write each piece. (Some may have been written.)
+    ///
+    /// # Errors
+    /// `RemoteRange`: the range from the first piece to the last is not granted for writing. `PeerFailed`: the peer is dead.
+    fn write_pieces(&mut self, _to: RemoteAddress, _pieces: &[(u64, RawBytes)]) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// Like [`write_pieces`](Self::write_pieces), but reads.
+    ///
+    /// # Errors
+    /// Those of [`write_pieces`](Self::write_pieces).
+    fn read_pieces(&mut self, _from: RemoteAddress, _pieces: &[(u64, RawBuffer)]) -> Result<bool> {
+        Ok(false)
+    }
+
     /// Finds granted memory of a peer for [`lend_mapped`](Self::lend_mapped); returns whether this task has mapped it. The answer for a
     /// region must be the same in all tasks.
     ///

@@ -137,10 +137,25 @@ impl Layout {
 
     /// The blocks in the order of the stream.
     pub fn blocks(&self) -> impl Iterator<Item = Block> + '_ {
-        let mut position = 0;
+        self.blocks_from(0)
+    }
+
+    /// The blocks from byte `position` of the stream on.
+    pub(crate) fn blocks_from(&self, position: u64) -> impl Iterator<Item = Block> + '_ {
+        let rest = match &self.form {
+            Form::List { ends, .. } => ends.partition_point(|&end| end <= position) + 1,
+            Form::Strided { .. } => 0,
+        };
+        let mut rest = rest..;
+        let mut next = self.block_at(position);
+        let mut position = position;
         core::iter::from_fn(move || {
-            let block = self.block_at(position)?;
+            let block = next?;
             position += block.len;
+            next = match &self.form {
+                Form::List { blocks, .. } => rest.next().and_then(|at| blocks.get(at)).copied(),
+                Form::Strided { .. } => self.block_at(position),
+            };
             Some(block)
         })
     }

@@ -473,6 +473,65 @@ impl PeerMemory {
         }
     }
 
+    /// Copies pieces of this task's memory into the peer's, each to its offset in the region of `claim`. `false`: not all were copied; the
+    /// caller must copy each piece by itself.
+    ///
+    /// # Errors
+    /// The claim to the range from the first piece to the last is refused, or the peer is gone.
+    pub fn write_pieces<'a>(
+        &self,
+        claimer: &Claimer<'_>,
+        claim: Claim,
+        pieces: impl Iterator<Item = (u64, CheckedRange<'a>)> + Clone,
+    ) -> Result<bool, ClaimFault> {
+        let Some(claim) = spanning(claim, pieces.clone()) else { return Ok(false) };
+        let checked = self.claim(claimer, claim, ACCESS_WRITE)?;
+        let (pid, address) = match checked.way {
+            Way::Kernel { pid, address, .. } => (pid, address),
+            Way::Mapped(all) => {
+                let mut pieces = pieces;
+                return Ok(pieces.all(|(offset, from)| {
+                    part(all, claim, offset, from).is_some_and(|to| to.copy_from(from))
+                }));
+            }
+            Way::None => return Ok(false),
+        };
+        let pieces = pieces.map(|(offset, from)| {
+            (address.wrapping_add(offset - claim.offset), from.at().as_ptr().cast_const(), from.len())
+        });
+        // SAFETY: the pieces are readable for their lifetime and not changed by their owner (`CheckedRange::new`); the owner of the remote
+        // ranges has granted writes (`claim`, whose range contains them: `spanning`).
+        Ok(kernel_outcome(unsafe { private_memory::write_pieces(pid, pieces) })? == Copied::Done)
+    }
+
+    /// Like [`write_pieces`](Self::write_pieces), but copies from the peer's memory.
+    ///
+    /// # Errors
+    /// Those of [`write_pieces`](Self::write_pieces).
+    pub fn read_pieces<'a>(
+        &self,
+        claimer: &Claimer<'_>,
+        claim: Claim,
+        pieces: impl Iterator<Item = (u64, CheckedRange<'a>)> + Clone,
+    ) -> Result<bool, ClaimFault> {
+        let Some(claim) = spanning(claim, pieces.clone()) else { return Ok(false) };
+        let checked = self.claim(claimer, claim, ACCESS_READ)?;
+        let (pid, address) = match checked.way {
+            Way::Kernel { pid, address, .. } => (pid, address),
+            Way::Mapped(all) => {
+                let mut pieces = pieces;
+                return Ok(pieces.all(|(offset, to)| {
+                    part(all, claim, offset, to).is_some_and(|from| to.copy_from(from))
+                }));
+            }
+            Way::None => return Ok(false),
+        };
+        let pieces = pieces
+            .map(|(offset, to)| (address.wrapping_add(offset - claim.offset), to.at().as_ptr(), to.len()));
+        // SAFETY: the pieces are writable for their lifetime and not accessed by their owner (`CheckedRange::new`).
+        Ok(kernel_outcome(unsafe { private_memory::read_pieces(pid, pieces) })? == Copied::Done)
+    }
+
     /// Whether the kernel can copy from the peer's private memory: tried with the word at `address` until a try has succeeded. A pipe needs
     /// these copies, because the kernel copies what the pipe does not carry.
     fn kernel_copies(&self, pid: i32, address: u64) -> bool {
@@ -555,6 +614,26 @@ impl PeerMemory {
 #[cold]
 pub(crate) fn missing(access: u32, need: u32) -> ClaimFault {
     if need & !access & ACCESS_WRITE != 0 { ClaimFault::NotWritable } else { ClaimFault::NotReadable }
+}
+
+/// The part of a claim's range that belongs to a piece.
+fn part<'a>(
+    all: CheckedRange<'a>,
+    claim: Claim,
+    offset: u64,
+    piece: CheckedRange<'_>,
+) -> Option<CheckedRange<'a>> {
+    all.part(usize::try_from(offset.checked_sub(claim.offset)?).ok()?, piece.len())
+}
+
+/// The claim to the range that contains all pieces; `None` if there are none, or if a piece ends beyond 2^64.
+fn spanning<'a>(claim: Claim, mut pieces: impl Iterator<Item = (u64, CheckedRange<'a>)>) -> Option<Claim> {
+    let end_of = |(offset, piece): (u64, CheckedRange<'_>)| offset.checked_add(piece.len() as u64);
+    let first = pieces.next()?;
+    let (from, to) = pieces.try_fold((first.0, end_of(first)?), |(from, to), piece| {
+        Some((from.min(piece.0), to.max(end_of(piece)?)))
+    })?;
+    Some(Claim { offset: from, len: to - from, ..claim })
 }
 
 fn kernel_outcome(result: std::io::Result<()>) -> Result<Copied, ClaimFault> {

@@ -6,6 +6,7 @@
     reason = "contexts are below 16 and packets below 4 GiB, both bounded when the job is made"
 )]
 
+mod in_line;
 mod kept_grants;
 #[expect(unsafe_code, reason = "turns am-core's buffers into checked ranges, and back")]
 mod memory;
@@ -24,7 +25,7 @@ use am_core::buffer::{
 };
 use am_core::error::{Error, Outcome, RangeFault, Result};
 use am_core::fabric::{
-    Arrival, Event, InLine, Limits, Memory, NextPacket, Payload, Peer, PeerIndex, Post, Traffic, Waker, World,
+    Arrival, Event, InLine, Limits, Memory, Payload, Peer, PeerIndex, Post, Traffic, Waker, World,
 };
 use am_core::record::{self, EventKind};
 use am_core::task::{ContextNumber, Endpoint, TaskId};
@@ -32,11 +33,12 @@ use am_core::transfer::{Atomic, AtomicOp, Body, Class, OpId, Transfer, Width};
 
 use am_via_shm::{CheckedRange, Storing};
 use am_via_vipl::below::{
-    Carry, Completion, Device, Entry, FreeSlot, Immediate, InArea, InEntry, Link, News, Nic, Operation,
-    Packets, Transfer as ViTransfer, ViNumber, insist,
+    Carry, Completion, Device, Entry, FreeSlot, Immediate, InArea, InEntry, News, Nic, Operation, Packets,
+    Transfer as ViTransfer, ViNumber, insist,
 };
 use am_via_vipl::{DeviceError, Posted, ViState};
 
+use in_line::ViInLine;
 use kept_grants::{Added, KeptGrants};
 use peers::Peers;
 use registration_cache::{Purpose, RegistrationCache};
@@ -329,30 +331,6 @@ impl<D: Device> ViaFabric<D> {
             len,
             why,
         }
-    }
-}
-
-/// The packets of a VI, taken in line.
-struct ViInLine<'a, L>(am_via_vipl::below::InLine<'a, L>);
-
-impl<L: Link> InLine for ViInLine<'_, L> {
-    #[inline(always)]
-    fn look(&mut self, label: u16) -> Option<NextPacket<'_>> {
-        let (seen, link) = self.0.look(label)?;
-        let Entry { length, operation, extra: in_entry, .. } = seen.entry;
-        let buffered = if operation == Operation::Inline as u32 {
-            None
-        } else if operation == Operation::Area as u32 {
-            Some(memory::arrived(link.area(length)))
-        } else {
-            return None;
-        };
-        Some(NextPacket { front: seen.front(), in_entry, entry: memory::arrived(seen.payload()), buffered })
-    }
-
-    #[inline(always)]
-    fn take(&mut self) {
-        self.0.take();
     }
 }
 
@@ -679,6 +657,34 @@ impl<D: Device> Memory for ViaFabric<D> {
         let started = self.started(done, from, to.len() as u64, op);
         self.let_go_local_end(held, &started, op);
         started
+    }
+
+    fn write_pieces(&mut self, to: RemoteAddress, pieces: &[(u64, RawBytes)]) -> Result<bool> {
+        // The cache holds the local end of one transfer.
+        if self.registrations.is_some() {
+            return Ok(false);
+        }
+        let len = pieces.iter().map(|(_, from)| from.len()).sum();
+        let pieces =
+            pieces.iter().map(|&(offset, from)| (to.offset.wrapping_add(offset), memory::source(from)));
+        let done = self.nic.device.rdma_write_pieces(remote(to), pieces);
+        if let Ok(true) = done {
+            tell_copy("copied to peer", to, len);
+        }
+        done.map_err(|error| self.refused(to, len as u64, error))
+    }
+
+    fn read_pieces(&mut self, from: RemoteAddress, pieces: &[(u64, RawBuffer)]) -> Result<bool> {
+        if self.registrations.is_some() {
+            return Ok(false);
+        }
+        let len = pieces.iter().map(|(_, to)| to.len()).sum();
+        let pieces = pieces.iter().map(|&(offset, to)| (from.offset.wrapping_add(offset), memory::range(to)));
+        let done = self.nic.device.rdma_read_pieces(remote(from), pieces);
+        if let Ok(true) = done {
+            tell_copy("copied from peer", from, len);
+        }
+        done.map_err(|error| self.refused(from, len as u64, error))
     }
 
     fn find_mapped(&mut self, at: RemoteAddress, len: u64, need: Access) -> Result<bool> {

@@ -3,10 +3,11 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use am_core::buffer::{BlockOwner, JobBuffer, MappedRange, RawBuffer, RawBytes, RemoteAddress};
+use am_core::buffer::{BlockOwner, JobBuffer, MappedRange, RawBuffer, RawBytes, RawPieces, RemoteAddress};
 use am_core::error::{Outcome, Result};
 use am_core::fabric::Fabric;
 use am_core::handler::HandlerSet;
+use am_core::vector::Layout;
 use am_core::{Context, Get, GetOptions, Put, PutOptions};
 use mpi_datatype::Datatype;
 
@@ -88,6 +89,37 @@ pub(crate) fn get<F: Fabric, H: HandlerSet>(
 ) -> Result<Outcome> {
     // SAFETY: the maker of `to` has promised that it stays writable, and that nothing else accesses it, until the operation has ended:
     // until `start_raw` returns Done or an error, or the request is reported.
+    unsafe { context.start_raw(Get { from, options: GetOptions::default() }, to, Some(request)) }
+}
+
+/// [`put`] to the blocks of a layout.
+///
+/// # Errors
+/// Those of [`Context::start_raw`].
+pub(crate) fn put_pieces<F: Fabric, H: HandlerSet>(
+    context: &mut Context<F, H>,
+    to: (RemoteAddress, &Layout),
+    bytes: RawBytes,
+    options: PutOptions,
+    request: u64,
+) -> Result<Outcome> {
+    let bytes = RawPieces::list(std::iter::once(Ok(bytes)))?;
+    // SAFETY: as in `put`.
+    unsafe { context.start_raw(Put { to, options }, bytes, Some(request)) }
+}
+
+/// [`get`] from the blocks of a layout.
+///
+/// # Errors
+/// Those of [`Context::start_raw`].
+pub(crate) fn get_pieces<F: Fabric, H: HandlerSet>(
+    context: &mut Context<F, H>,
+    from: (RemoteAddress, &Layout),
+    to: RawBuffer,
+    request: u64,
+) -> Result<Outcome> {
+    let to = RawPieces::list(std::iter::once(Ok(to)))?;
+    // SAFETY: as in `get`.
     unsafe { context.start_raw(Get { from, options: GetOptions::default() }, to, Some(request)) }
 }
 

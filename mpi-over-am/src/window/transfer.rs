@@ -6,6 +6,7 @@ use am_core::buffer::{RawBuffer, RawBytes, RemoteAddress};
 use am_core::counter::Counter;
 use am_core::error::Outcome;
 use am_core::fabric::Fabric;
+use am_core::vector::{Block, Layout};
 use am_core::{Context, PutOptions};
 use bytemuck::{AnyBitPattern, NoUninit};
 use smallvec::SmallVec;
@@ -43,8 +44,13 @@ pub(super) struct Piece {
 
 pub(super) type Pieces = SmallVec<[Piece; 4]>;
 
-/// Maximum number of pieces in flight at a time: each round of progress checks all of them.
-const UNDER_WAY_MAX: usize = 64;
+/// Maximum number of pieces in flight at a time.
+const UNDER_WAY_MAX: usize = 4096;
+/// Elements whose pieces are at most this far apart, on average, are read with the gaps between them: another piece takes longer than this
+/// many bytes, whoever copies.
+const SPREAD_BYTES_MAX: u64 = 2048;
+/// Maximum bytes that are read for elements and the gaps between them.
+const WITH_GAPS_BYTES_MAX: u64 = 32 << 20;
 
 /// The pieces of a layout.
 #[derive(Default)]
@@ -54,6 +60,42 @@ impl Visit for Collected {
     fn block(&mut self, at: i64, len: u64) {
         self.0.push((at, len));
     }
+}
+
+/// The number of pieces of a layout.
+#[derive(Default)]
+struct Counted(u64);
+
+impl Visit for Counted {
+    fn block(&mut self, _at: i64, _len: u64) {
+        self.0 += 1;
+    }
+
+    fn strided(&mut self, _at: i64, _len: u64, _stride: i64, count: u64) {
+        self.0 += count;
+    }
+}
+
+fn are_in_one_region(one: &Piece, other: &Piece) -> bool {
+    one.to.grant == other.to.grant
+}
+
+/// The layout of pieces of a region, and the region's address.
+fn layout(first: &Piece, pieces: &[Piece]) -> am_core::error::Result<(RemoteAddress, Layout)> {
+    let (from, len) = (first.to.offset, first.len as u64);
+    let stride = pieces.get(1).and_then(|second| second.to.offset.checked_sub(from)).unwrap_or(0);
+    let at = |place: u64| from.wrapping_add(place.wrapping_mul(stride));
+    let is_strided = stride >= len
+        && pieces
+            .iter()
+            .zip(0..)
+            .all(|(piece, place)| piece.len == first.len && piece.to.offset == at(place));
+    let layout = if is_strided {
+        Layout::strided(from, len, stride, pieces.len() as u64)
+    } else {
+        Layout::list(pieces.iter().map(|piece| Block { offset: piece.to.offset, len: piece.len as u64 }))
+    };
+    Ok((RemoteAddress { offset: 0, ..first.to }, layout?))
 }
 
 impl<F: Fabric, L: LockPolicy> Window<F, L> {
@@ -137,6 +179,15 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
 
     #[inline(never)]
     fn get_slowly(&self, origin: &RecvData, target: TargetData<'_>) -> Result<()> {
+        if let Some((at, len)) = self.close_together(target)? {
+            let mut bytes = vec![0u8; len];
+            self.get_slice(&mut bytes, &[Piece { to: at, len }])?;
+            let elements = (target.count, target.datatype);
+            return buffer::lend_elements(&bytes, elements, |data| {
+                data.copy_to(origin);
+                Ok(())
+            });
+        }
         let pieces = self.pieces("Window::get", target)?;
         if let Some(into) = origin.as_buffer() {
             return self.get_pieces(into, &pieces);
@@ -218,20 +269,28 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.start_puts(bytes, &self.pieces("Window::put", target)?, started)
     }
 
-    /// Starts puts of bytes to pieces of the same total length.
+    /// Starts puts of bytes to pieces of the same total length: one for all pieces that follow each other in one region.
     fn start_puts(&self, bytes: RawBytes, pieces: &[Piece], started: &mut Vec<Started>) -> Result<()> {
         let mut state = self.communicator.state()?;
         let mut offset = 0;
-        for &Piece { to, len, .. } in pieces {
+        for pieces in pieces.chunk_by(are_in_one_region) {
+            let len = pieces.iter().map(|piece| piece.len).sum();
             let part = bytes.part(offset, len).expect("the lengths were compared");
             offset += len;
-            if buffer::put_mapped(&mut state.context, to, part) {
+            if let [piece] = pieces
+                && buffer::put_mapped(&mut state.context, piece.to, part)
+            {
                 continue;
             }
             let placed = self.puts.with(|puts| puts.counter());
             let options = PutOptions { completion: Some(placed), ..PutOptions::default() };
-            start(&mut state, started, Some(placed), |context, request| {
-                buffer::put(context, to, part, options, request)
+            start(&mut state, started, Some(placed), |context, request| match pieces {
+                [first, _, ..] => {
+                    let (to, layout) = layout(first, pieces)?;
+                    buffer::put_pieces(context, (to, &layout), part, options, request)
+                }
+                [piece] => buffer::put(context, piece.to, part, options, request),
+                [] => Ok(Outcome::Done),
             })?;
             self.puts.with(Puts::add);
             self.brief.fetch_or(PUTS, Ordering::Relaxed);
@@ -255,18 +314,27 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.start_gets(into, &self.pieces("Window::get", target)?, started)
     }
 
-    /// Starts gets from pieces into memory of the same total length.
+    /// Starts gets from pieces into memory of the same total length: one for all pieces that follow each other in one region.
     fn start_gets(&self, into: RawBuffer, pieces: &[Piece], started: &mut Vec<Started>) -> Result<()> {
         let mut state = self.communicator.state()?;
         let mut offset = 0;
-        for &Piece { to: from, len, .. } in pieces {
+        for pieces in pieces.chunk_by(are_in_one_region) {
+            let len = pieces.iter().map(|piece| piece.len).sum();
             let part = into.part(offset, len).expect("the lengths were compared");
             offset += len;
-            if !buffer::get_mapped(&mut state.context, from, part) {
-                start(&mut state, started, None, |context, request| {
-                    buffer::get(context, from, part, request)
-                })?;
+            if let [piece] = pieces
+                && buffer::get_mapped(&mut state.context, piece.to, part)
+            {
+                continue;
             }
+            start(&mut state, started, None, |context, request| match pieces {
+                [first, _, ..] => {
+                    let (from, layout) = layout(first, pieces)?;
+                    buffer::get_pieces(context, (from, &layout), part, request)
+                }
+                [piece] => buffer::get(context, piece.to, part, request),
+                [] => Ok(Outcome::Done),
+            })?;
         }
         Ok(())
     }
@@ -375,6 +443,21 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         Ok(state.context.with_mapped(at, len, |range| {
             buffer::with_mapped_elements(&range, low, (target.count, target.datatype), call)
         })?)
+    }
+
+    /// If the elements are of several pieces that are close together: the address of bytes that contain all of them, from the displacement
+    /// on, and their number.
+    fn close_together(&self, target: TargetData<'_>) -> Result<Option<(RemoteAddress, usize)>> {
+        let (low, high) = target.datatype.span(target.count)?;
+        let mut pieces = Counted::default();
+        target.datatype.layout(target.count).visit(0, target.datatype.packed_len(target.count)?, &mut pieces);
+        let len = u64::try_from(high).unwrap_or(0);
+        let is_close = len / SPREAD_BYTES_MAX <= pieces.0 && len <= WITH_GAPS_BYTES_MAX;
+        if low < 0 || pieces.0 < 2 || !is_close {
+            return Ok(None);
+        }
+        let at = self.in_one_piece(target.rank, target.displacement, 0, len)?;
+        Ok(at.zip(usize::try_from(len).ok()))
     }
 
     /// The address of `len` bytes of a window, from offset `low` after the displacement on, if they lie inside the window and are

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a task of a test says by its panic what was wrong")]
 
+use am_core::testing::Random;
 use am_tests::harness::{job, jobs};
 use mpi_over_am::datatype::{Datatype, Predefined};
 use mpi_over_am::op::{self, PredefinedOp};
@@ -123,6 +124,91 @@ fn windows_are_reached_by_every_way() {
         dynamic.unlock_all().unwrap();
         world.barrier().unwrap();
         dynamic.free().unwrap();
+    });
+}
+
+/// The blocks of a random layout in `len` bytes, without overlaps: offset and length, in any order, whole words.
+fn blocks(random: &mut Random, len: usize) -> Vec<(usize, usize)> {
+    let (block_max, gap_max) =
+        [(8, 8), (8, 64), (40, 8), (8, 6000), (4000, 16), (4000, 4000)][random.below(6)];
+    let mut blocks = Vec::new();
+    let mut at = 8 * random.below(100);
+    while at < len && blocks.len() < 3000 {
+        let here = 8 * (1 + random.below(block_max / 8));
+        if at + here <= len {
+            blocks.push((at, here));
+        }
+        at += here + 8 * random.below(gap_max / 8 + 1);
+    }
+    match random.below(3) {
+        0 => blocks.reverse(),
+        1 => (1..blocks.len()).for_each(|place| blocks.swap(place, random.below(place))),
+        _ => {}
+    }
+    blocks
+}
+
+/// Every task writes to the part of the next one only, and knows what it must contain (MPI 5.0 section 12.3).
+#[test]
+fn layouts_of_every_kind_are_put_got_and_updated_by_every_way() {
+    everywhere("layouts_of_every_kind_are_put_got_and_updated_by_every_way", |world| {
+        const BYTES: usize = 200_000;
+        let rank = next(world);
+        let mut random = Random::new(29 + u64::from(world.rank()));
+        let created = world.create_window(vec![0; BYTES], 1, &Info::new()).unwrap();
+        let allocated = world.allocate_window(BYTES, 1, &Info::new()).unwrap();
+        for window in [created, allocated] {
+            let mut wanted = vec![0u8; BYTES];
+            window.lock_all(Assertion::NONE).unwrap();
+            for round in 0..10 {
+                let blocks = blocks(&mut random, BYTES);
+                let words = Datatype::predefined(Predefined::Uint64);
+                let lens = blocks.iter().map(|&(_, len)| (len / 8) as u64).collect::<Vec<_>>();
+                let offsets = blocks.iter().map(|&(at, _)| (at as u64).cast_signed()).collect::<Vec<_>>();
+                let datatype = Datatype::hindexed(&lens, &offsets, &words).unwrap();
+                let count = lens.iter().sum::<u64>();
+                let target = TargetData { rank, displacement: 0, count: 1, datatype: &datatype };
+                let values = (0..count).map(|_| random.bits()).collect::<Vec<_>>();
+                let bytes = values.iter().flat_map(|value| value.to_ne_bytes()).collect::<Vec<_>>();
+                let elements = (count, &words);
+                let how = random.below(3);
+                match how {
+                    0 => window.put_layout(&values, elements, target).unwrap(),
+                    1 => window
+                        .accumulate_layout(&values, elements, target, &PredefinedOp::Sum.into())
+                        .unwrap(),
+                    _ => {}
+                }
+                window.flush(rank).unwrap();
+                let mut packed = bytes.as_slice();
+                for &(at, len) in &blocks {
+                    for word in wanted[at..at + len].chunks_exact_mut(8) {
+                        let (value, rest) = packed.split_first_chunk::<8>().unwrap();
+                        packed = rest;
+                        let old = u64::from_ne_bytes(word.try_into().unwrap());
+                        let value = u64::from_ne_bytes(*value);
+                        let new = [value, old.wrapping_add(value), old][how];
+                        word.copy_from_slice(&new.to_ne_bytes());
+                    }
+                }
+                let mut got = vec![0u64; values.len()];
+                window.get_layout(&mut got, elements, target).unwrap();
+                let got = got.iter().flat_map(|value| value.to_ne_bytes()).collect::<Vec<_>>();
+                let there =
+                    blocks.iter().flat_map(|&(at, len)| &wanted[at..at + len]).copied().collect::<Vec<_>>();
+                assert!(
+                    got == there,
+                    "round {round}: the elements differ after operation {how}: {} blocks",
+                    blocks.len()
+                );
+                let mut all = vec![0u8; BYTES];
+                window.get(&mut all, rank, 0).unwrap();
+                assert!(all == wanted, "round {round}: other bytes have changed in operation {how}");
+            }
+            world.barrier().unwrap();
+            window.unlock_all().unwrap();
+            window.free().unwrap();
+        }
     });
 }
 

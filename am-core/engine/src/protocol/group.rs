@@ -8,7 +8,7 @@ use super::ask::atomic_code;
 use super::outstanding::{Data, End, Op, State};
 use super::packet::{self, pack};
 use super::send::{Issued, Started, refuse_operation_grant};
-use crate::buffer::{Executor, PacketWriter, RawBuffer, RawBytes, RawPieces, RemoteAddress};
+use crate::buffer::{Executor, PacketWriter, Range, RawBuffer, RawBytes, RawPieces, RemoteAddress};
 use crate::counter::Counter;
 use crate::error::{Error, Result};
 use crate::fabric::{Fabric, Peer};
@@ -16,6 +16,7 @@ use crate::handler::HandlerSet;
 use crate::transfer::{Atomic, AtomicOp, OpId, Parts, Transfer, Width};
 use crate::user_code::UserCode;
 use crate::vector::Layout;
+use smallvec::SmallVec;
 
 impl<U: UserCode> Engine<U> {
     /// Opens a group, which stays open until [`close_group`](Self::close_group).
@@ -115,7 +116,8 @@ impl<U: UserCode> Engine<U> {
         from: RawPieces<RawBytes>,
         group: u32,
     ) -> Result<()> {
-        let mut position = 0;
+        let write = |pieces: &[_]| fabric.write_pieces(to, pieces);
+        let mut position = pieces_at_once(layout, |position, len| from.part_at(position, len), write)?;
         while let Some(block) = layout.block_at(position) {
             let Some(bytes) = from.part_at(position, block.len) else { break };
             let key = self.ops.reserve()?;
@@ -186,8 +188,10 @@ impl<U: UserCode> Engine<U> {
         check_lengths(to.len(), layout.len())?;
         let peer = self.target(fabric, from.owner())?;
         let group = self.open_group(peer, layout.len(), notify, end)?;
-        let mut begun = Ok(());
-        let mut position = 0;
+        let read = |pieces: &[_]| fabric.read_pieces(from, pieces);
+        let at_once = pieces_at_once(layout, |position, len| to.part_at(position, len), read);
+        let mut position = *at_once.as_ref().unwrap_or(&0);
+        let mut begun = at_once.map(drop);
         while let (Ok(()), Some(block)) = (&begun, layout.block_at(position)) {
             let Some(part) = to.part_at(position, block.len) else { break };
             position += part.len() as u64;
@@ -315,6 +319,47 @@ impl Parts for PiecesOf {
     fn write_part(&mut self, offset: u64, len: usize, writer: &mut PacketWriter<'_>) -> Result<()> {
         self.from.pieces.gather_from(self.from.start + offset, len, writer);
         Ok(())
+    }
+}
+
+/// Number of pieces that are handed to the fabric together.
+const PIECES_AT_ONCE: usize = 512;
+
+/// Copies the blocks of a layout, each with its part of the local memory, by calls of `copy` for many pieces, as long as `copy` returns
+/// true. Returns the position of the stream from which on each piece must be copied by itself.
+fn pieces_at_once<R>(
+    layout: &Layout,
+    part_at: impl Fn(u64, u64) -> Option<R>,
+    mut copy: impl FnMut(&[(u64, R)]) -> Result<bool>,
+) -> Result<u64>
+where
+    R: Range,
+{
+    let (mut done, mut position) = (0, 0);
+    let mut pieces = SmallVec::<[(u64, R); PIECES_AT_ONCE]>::new();
+    let mut blocks = layout.blocks_from(0);
+    loop {
+        let block = blocks.next();
+        if let Some(mut block) = block {
+            while let Some(part) = part_at(position, block.len).filter(|part| part.len() > 0) {
+                let len = part.len();
+                pieces.push((block.offset, part));
+                position += len;
+                block.offset += len;
+                block.len -= len;
+                if block.len == 0 {
+                    break;
+                }
+            }
+        }
+        let is_last = block.is_none();
+        if pieces.len() >= PIECES_AT_ONCE || is_last {
+            if pieces.len() < 2 || !copy(&pieces)? {
+                return Ok(done);
+            }
+            done = position;
+            pieces.clear();
+        }
     }
 }
 

@@ -179,6 +179,31 @@ pub trait Device: std::fmt::Debug {
         id: u64,
     ) -> Result<Transfer, DeviceError>;
 
+    /// Several RDMA writes to a region, each to its offset there, where that takes fewer system calls than one by one. `false`: each piece
+    /// must be written by itself.
+    ///
+    /// # Errors
+    /// [`DeviceError::Refused`]: the range from the first piece to the last is not registered for writing.
+    fn rdma_write_pieces<'a>(
+        &mut self,
+        _to: RemoteMemory,
+        _pieces: impl Iterator<Item = (u64, CheckedRange<'a>)> + Clone,
+    ) -> Result<bool, DeviceError> {
+        Ok(false)
+    }
+
+    /// Like [`rdma_write_pieces`](Self::rdma_write_pieces), for reads.
+    ///
+    /// # Errors
+    /// [`DeviceError::Refused`]: the range from the first piece to the last is not registered for reading.
+    fn rdma_read_pieces<'a>(
+        &mut self,
+        _from: RemoteMemory,
+        _pieces: impl Iterator<Item = (u64, CheckedRange<'a>)> + Clone,
+    ) -> Result<bool, DeviceError> {
+        Ok(false)
+    }
+
     /// Finds registered memory of a peer, for [`lend_mapped`](Self::lend_mapped); returns whether the memory is mapped here.
     ///
     /// # Errors

@@ -106,6 +106,7 @@ pub(crate) fn mark(name: &str, bytes: u64) -> Option<Mark> {
         (name, _) if name.starts_with("kernel_") => (0.95, 0.9),
         ("crowd_barrier" | "crowd_allreduce" | "crowd_alltoall", _) => (0.4, 0.15),
         ("put_flush" | "get_flush" | "fetch_and_op" | "compare_and_swap" | "accumulate", _) => (0.9, 0.5),
+        ("put_private" | "get_private" | "accumulate_private", _) => (1.5, 1.0),
         (
             "get_accumulate" | "put_strided" | "get_strided" | "pack_vector" | "unpack_vector"
             | "pack_blocks" | "unpack_blocks" | "pack_beside_loop" | "unpack_beside_loop",

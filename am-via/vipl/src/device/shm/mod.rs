@@ -35,14 +35,14 @@ use am_via_shm::layout::{
     REGIONS_PER_CONTEXT, RING_LINES,
 };
 use am_via_shm::regions::{self, Claim, ClaimFault, Claimer, OwnRegions, Ways, is_quiet, update_word};
-use am_via_shm::{CheckedRange, Connection, Copied, FreeLine, TELL_AFTER, Written};
+use am_via_shm::{CheckedRange, Connection, FreeLine, TELL_AFTER, Written};
 use am_via_shm::{Doorbell, MappedRegions, Quiet, Shared, SharedFiles, SleepBarrier, Spin, WaitPolicy};
 
 use far::Far;
 use files::Files;
 pub use heap::OwnHeap;
 use in_line::ShmLink;
-use peers::Peers;
+use peers::{Peers, claim, transfer};
 use pipes::Pipes;
 
 /// Options of a task's device.
@@ -342,20 +342,6 @@ impl Shm {
 /// The launcher, if kernel copies are used: its descendants may then copy from and to this process through the kernel.
 fn copier_by_kernel(ways: Ways, launcher: Option<u32>) -> Option<u32> {
     launcher.filter(|_| ways.kernel)
-}
-
-fn claim(at: RemoteMemory, len: usize) -> Claim {
-    let MemHandle { region, generation } = at.handle;
-    Claim { region, generation, offset: at.offset, len: len as u64, ptag: at.ptag }
-}
-
-fn transfer(copied: Result<Copied, ClaimFault>) -> Result<Transfer, DeviceError> {
-    match copied {
-        Ok(Copied::Done) => Ok(Transfer::Done),
-        Ok(Copied::NotYet) => Ok(Transfer::Retry),
-        Ok(Copied::Unreachable) => Ok(Transfer::Unreachable),
-        Err(fault) => Err(fault.into()),
-    }
 }
 
 impl FreeSlot for FreeLine<'_> {
@@ -679,6 +665,28 @@ impl Device for Shm {
         let peer = self.peers.memory(from.task)?;
         let idle = || pipes.has_work() && pipes.stage(regions);
         transfer(peer.read(&claimer, claim(from, to.len()), to, idle))
+    }
+
+    fn rdma_write_pieces<'a>(
+        &mut self,
+        to: RemoteMemory,
+        pieces: impl Iterator<Item = (u64, CheckedRange<'a>)> + Clone,
+    ) -> Result<bool, DeviceError> {
+        if !self.files.open_peer(&mut self.peers, to.task)? {
+            return Ok(false);
+        }
+        Ok(self.peers.memory(to.task)?.write_pieces(&self.claimer(), claim(to, 0), pieces)?)
+    }
+
+    fn rdma_read_pieces<'a>(
+        &mut self,
+        from: RemoteMemory,
+        pieces: impl Iterator<Item = (u64, CheckedRange<'a>)> + Clone,
+    ) -> Result<bool, DeviceError> {
+        if !self.files.open_peer(&mut self.peers, from.task)? {
+            return Ok(false);
+        }
+        Ok(self.peers.memory(from.task)?.read_pieces(&self.claimer(), claim(from, 0), pieces)?)
     }
 
     fn find_mapped(&mut self, at: RemoteMemory, len: u64, need: MemAttributes) -> Result<bool, DeviceError> {

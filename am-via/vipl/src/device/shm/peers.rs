@@ -4,10 +4,10 @@
 
 use std::sync::Arc;
 
-use crate::device::DeviceError;
+use crate::device::{DeviceError, MemHandle, RemoteMemory, Transfer};
 use am_via_shm::layout::Hazard;
-use am_via_shm::regions::PeerMemory;
-use am_via_shm::{Mapping, Shared};
+use am_via_shm::regions::{Claim, ClaimFault, PeerMemory};
+use am_via_shm::{Copied, Mapping, Shared};
 
 /// The tables, indexed by task.
 #[derive(Debug)]
@@ -42,5 +42,21 @@ impl Peers {
         let num_tasks = self.memories.len() as u32;
         let found = self.memories.get(task as usize).and_then(Option::as_ref);
         found.ok_or(DeviceError::UnknownTask { task, num_tasks })
+    }
+}
+
+/// The claim to `len` bytes of a peer's memory.
+pub(super) fn claim(at: RemoteMemory, len: usize) -> Claim {
+    let MemHandle { region, generation } = at.handle;
+    Claim { region, generation, offset: at.offset, len: len as u64, ptag: at.ptag }
+}
+
+/// The outcome of a copy.
+pub(super) fn transfer(copied: Result<Copied, ClaimFault>) -> Result<Transfer, DeviceError> {
+    match copied {
+        Ok(Copied::Done) => Ok(Transfer::Done),
+        Ok(Copied::NotYet) => Ok(Transfer::Retry),
+        Ok(Copied::Unreachable) => Ok(Transfer::Unreachable),
+        Err(fault) => Err(fault.into()),
     }
 }
