@@ -47,8 +47,8 @@ pub struct JobPlan {
     pub others: Variables,
     /// What the tasks record.
     pub record: Record,
-    /// The processor that each task will be bound to; empty if tasks are not bound.
-    pub cpus: Vec<usize>,
+    /// The processors that each task will be bound to; none for a task that is not bound.
+    pub cpus: Vec<Vec<usize>>,
     /// The host of each task, as a number; empty if all tasks run on this host.
     pub hosts: Vec<u32>,
 }
@@ -165,7 +165,7 @@ impl JobOwner {
     fn write_masks(&self, plan: &JobPlan) {
         let everywhere = sched::allowed_cpus();
         for (task, entry) in self.entries.iter().enumerate() {
-            let bound = plan.cpus.get(task..=task);
+            let bound = plan.cpus.get(task).filter(|cpus| !cpus.is_empty());
             entry.set_cpus(bound.unwrap_or(&everywhere));
             entry.host.store(plan.hosts.get(task).copied().unwrap_or(0), Ordering::Relaxed);
         }

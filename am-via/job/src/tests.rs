@@ -58,7 +58,7 @@ fn the_tasks_of_a_host_agree_whether_they_outnumber_its_processors() {
             num_tasks: 3,
             settings: Settings::default(),
             others: Variables::default(),
-            cpus,
+            cpus: cpus.into_iter().map(|cpu| vec![cpu]).collect(),
             hosts: Vec::new(),
             record: Record::Nothing,
         })

@@ -13,7 +13,7 @@ use super::hang::{Symbols, look_at_all};
 use super::hub::start_thread;
 use super::report::{EndedBy, Report};
 use super::uplink::{self, Down, Frame, Part, Up, Uplink};
-use super::{Bind, Launch, LaunchError, Running, bindings, describe};
+use super::{Launch, LaunchError, Running, bindings, describe};
 use am_via_job::{OwnNews, Recorded};
 use am_via_os::clock;
 
@@ -59,7 +59,8 @@ fn start(part: Part, uplink: &Uplink) -> Result<Running, LaunchError> {
     let mut launch = Launch::new(part.program, part.args)
         .output_format(part.output)
         .record(part.record)
-        .bind(if part.bind_core { Bind::Core } else { Bind::None })
+        .bind(part.bind)
+        .processors(part.processors)
         .part_of(part.hosts, part.host, uplink.clone());
     if let Some(dir) = part.output_dir {
         launch = launch.capture(dir);

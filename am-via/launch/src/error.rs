@@ -34,6 +34,17 @@ pub enum LaunchError {
         /// The system's error.
         source: io::Error,
     },
+    /// The tasks are to run on a processor that this process may not use: the caller's fault.
+    #[error("processor {wrong} is not one that this process may use: {allowed:?}")]
+    Processor {
+        /// The processor.
+        wrong: usize,
+        /// The processors that this process may use.
+        allowed: Vec<usize>,
+    },
+    /// The hosts of the job are not valid: the caller's fault.
+    #[error(transparent)]
+    Hosts(#[from] super::HostsError),
     /// The files for the tasks' output cannot be created: the caller's fault.
     #[error("the output of the tasks cannot be written to {dir:?}: {source}")]
     Capture {

@@ -19,7 +19,7 @@ use super::hosts::{self, Host};
 use super::output::{OutputFormat, Sinks};
 use super::report::{of_signal, words_for_closed_output};
 use super::uplink::{self, Down, Frame, Part, Up};
-use super::{LaunchError, program};
+use super::{Bind, LaunchError, program};
 use am_via_job::settings::{Settings, Table};
 use am_via_job::{Cause, Failure, News, Record, Recorded, is_named_like_a_setting};
 use am_via_os::clock;
@@ -41,13 +41,11 @@ const END_WITHIN: Duration = Duration::from_secs(10);
 /// A job that is to run on several hosts.
 #[derive(Clone, Debug)]
 pub struct Hosts {
-    /// The hosts, in the order in which they take tasks.
+    /// The hosts with the numbers of their tasks ([`fit_hosts`](super::fit_hosts)), in the order in which they take tasks.
     pub hosts: Vec<Host>,
     /// The command that starts another command on a host: the host's name and that command are appended to it. Its words are separated by
     /// spaces. Empty: `ssh`.
     pub launch_agent: String,
-    /// Tasks of the job.
-    pub tasks: u32,
     /// The program: a path with a slash, or a name that is looked up in PATH, then in the directory of the tasks.
     pub program: OsString,
     /// The program's arguments.
@@ -62,8 +60,10 @@ pub struct Hosts {
     pub output_is_closed: bool,
     /// The folder in which each host writes the output of its tasks to files, instead of forwarding it.
     pub output_dir: Option<PathBuf>,
-    /// Whether each task is bound to its own processor.
-    pub bind_core: bool,
+    /// Where tasks run on their hosts.
+    pub bind: Bind,
+    /// The processors of each host on which tasks may run; empty: all.
+    pub processors: Vec<usize>,
     /// Whether to print a line for each task with the processors that it may run on.
     pub says_bindings: bool,
     /// Whether to print a line about the tasks of each host.
@@ -141,11 +141,10 @@ impl Hosts {
     /// Runs the job and cleans up after it.
     ///
     /// # Errors
-    /// There are no hosts, or they have too few slots for the tasks; the program does not exist or cannot be executed; a path, an argument
+    /// The program does not exist or cannot be executed; a path, an argument
     /// or a variable is not valid UTF-8; an agent cannot be started.
     pub fn run(&self) -> Result<Outcome, LaunchError> {
-        let placed = hosts::place(&self.hosts, self.tasks)
-            .map_err(|error| LaunchError::system("placing the tasks")(io::Error::other(error)))?;
+        let placed = hosts::place(&self.hosts);
         let program = program::find(&self.program, self.wdir.as_deref())?;
         let signals = SignalFd::block(&SIGNALS).map_err(LaunchError::system("taking over signals"))?;
         let (tell, told) = mpsc::channel();
@@ -215,7 +214,8 @@ impl Hosts {
             output: self.output,
             output_dir: self.output_dir.as_ref().map(|dir| text(here.join(dir).as_os_str())).transpose()?,
             record: self.record,
-            bind_core: self.bind_core,
+            bind: self.bind,
+            processors: self.processors.clone(),
             says_bindings: self.says_bindings,
             verbose_as: self.verbose.then(|| name.to_owned()),
         })
@@ -674,7 +674,7 @@ mod tests {
     }
 
     fn host() -> Host {
-        Host { name: "a".to_owned(), slots: Some(1) }
+        Host::with_slots("a", 1)
     }
 
     /// A job of one task, whose agent does not read its input. The agent has `${IFS}` for spaces, which would separate its words.
@@ -682,7 +682,6 @@ mod tests {
         Hosts {
             hosts: vec![host()],
             launch_agent: "sh -c exec${IFS}sleep${IFS}1000".to_owned(),
-            tasks: 1,
             program: OsString::from("true"),
             args,
             env: Vec::new(),
@@ -690,7 +689,8 @@ mod tests {
             output: OutputFormat::default(),
             output_is_closed: false,
             output_dir: None,
-            bind_core: false,
+            bind: Bind::None,
+            processors: Vec::new(),
             says_bindings: false,
             verbose: false,
             timeout: None,

@@ -27,6 +27,7 @@
 )]
 
 mod agent;
+mod allocation;
 mod cargo;
 mod end_request;
 mod error;
@@ -60,12 +61,15 @@ use am_via_os::process::{self, PidFd};
 use am_via_os::sched;
 use am_via_os::signal::SignalFd;
 use am_via_os::standard_output;
+use serde::{Deserialize, Serialize};
+
 use end_request::{EndRequest, SIGNALS};
 use spawn::{Spawned, TaskProcess};
 use supervise::{Supervisor, Watched};
 use uplink::Uplink;
 
 pub use agent::run_agent;
+pub use allocation::Allocation;
 pub use am_via_job::settings::nearest;
 pub use am_via_job::{Record, Recorded, log_as_asked, misspelt};
 pub use am_via_os::complain;
@@ -76,7 +80,7 @@ pub use cargo::{CargoTarget, TargetKind, build};
 pub use error::LaunchError;
 pub use guard::run_guarded;
 pub use hang::{Activity, HangFormat, HangReport, HangReports, Verdict, Wait};
-pub use hosts::{Host, HostsError, check_hosts, only_this_machine, parse_hostfile, parse_hosts};
+pub use hosts::{Host, HostsError, fit_hosts, only_this_machine, parse_hosts, read_hostfile};
 pub use hub::{Hosts, Outcome};
 pub use info::{InfoError, Wanted, answer_probe, info};
 pub use output::OutputFormat;
@@ -87,14 +91,15 @@ pub use report::{EndedBy, Report, TaskReport};
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Placement of tasks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Bind {
     /// The system assigns processors to tasks.
     #[default]
     None,
-    /// Task i runs on the i-th processor that this process may use; if there are more tasks than processors, the processors are used again
-    /// from the first on. The tasks get the environment variable `AM_PINNED`: 1, or 0 if there are fewer processors than tasks.
-    Core,
+    /// Each task runs on this number of processors, at least 1: task 0 on the first ones that may be used, task 1 on the next ones. If
+    /// there are too few processors, they are used again from the first on. The tasks get the environment variable `AM_PINNED`: 1, or 0 if
+    /// they share processors.
+    Cores(u32),
 }
 
 /// Destination of the tasks' output.
@@ -113,6 +118,7 @@ pub struct Launch {
     env: Vec<(OsString, OsString)>,
     wdir: Option<PathBuf>,
     bind: Bind,
+    processors: Vec<usize>,
     output: Output,
     stdin_to_task_0: bool,
     output_is_closed: bool,
@@ -140,6 +146,7 @@ impl Launch {
             env: Vec::new(),
             wdir: None,
             bind: Bind::None,
+            processors: Vec::new(),
             output: Output::Forward(OutputFormat::default()),
             stdin_to_task_0: false,
             output_is_closed: standard_output::was_closed(),
@@ -179,6 +186,13 @@ impl Launch {
     #[must_use]
     pub fn bind(mut self, bind: Bind) -> Self {
         self.bind = bind;
+        self
+    }
+
+    /// Lets the tasks of this host run only on these processors. Empty: on all that this process may use.
+    #[must_use]
+    pub fn processors(mut self, processors: Vec<usize>) -> Self {
+        self.processors = processors;
         self
     }
 
@@ -268,13 +282,14 @@ impl Launch {
         let program = program::find(&self.program, self.wdir.as_deref())?;
         let settings = Settings::from_variables(|name| self.variable(name))?;
         let silence_max = settings.host_silence_max();
-        let cpus = self.cpus();
+        let cpus = self.cpus()?;
         let job = Arc::new(JobOwner::create(&JobPlan {
             num_tasks: if self.hosts.is_empty() { self.tasks } else { number_of(&self.hosts) },
             settings,
             others: self.variables(),
             record: self.record,
-            cpus: cpus.clone(),
+            // The job names the processors of its tasks by their numbers in the job.
+            cpus: std::iter::repeat_n(Vec::new(), self.first as usize).chain(cpus.clone()).collect(),
             hosts: self.hosts.clone(),
         })?);
         let (end, bell) = EndRequest::new().map_err(LaunchError::system("making a pipe"))?;
@@ -344,12 +359,41 @@ impl Launch {
         }
     }
 
-    /// The processor of each task; empty if they are not bound.
-    fn cpus(&self) -> Vec<usize> {
-        match self.bind {
-            Bind::None => Vec::new(),
-            Bind::Core => sched::allowed_cpus().into_iter().cycle().take(self.tasks as usize).collect(),
+    /// The processors of each task of this host; empty if the tasks may run on all that this process may use.
+    fn cpus(&self) -> Result<Vec<Vec<usize>>, LaunchError> {
+        let own = sched::allowed_cpus();
+        let allowed = if self.processors.is_empty() { &own } else { &self.processors };
+        if let Some(&wrong) = allowed.iter().find(|cpu| !own.contains(cpu)) {
+            return Err(LaunchError::Processor { wrong, allowed: own });
         }
+        let tasks = self.tasks as usize;
+        Ok(match self.bind {
+            Bind::None if self.processors.is_empty() => Vec::new(),
+            Bind::None => vec![allowed.clone(); tasks],
+            Bind::Cores(number) => {
+                let number = number.max(1) as usize;
+                let of_task = |task: usize| {
+                    let mut cpus: Vec<usize> = allowed
+                        .iter()
+                        .copied()
+                        .cycle()
+                        .skip(task * number % allowed.len())
+                        .take(number)
+                        .collect();
+                    cpus.sort_unstable();
+                    cpus.dedup();
+                    cpus
+                };
+                (0..tasks).map(of_task).collect()
+            }
+        })
+    }
+
+    /// Whether each task has processors of its own: `AM_PINNED`. `None` if the tasks are not bound.
+    fn is_pinned(&self, cpus: &[Vec<usize>]) -> Option<bool> {
+        let Bind::Cores(number) = self.bind else { return None };
+        let all: BTreeSet<usize> = cpus.iter().flatten().copied().collect();
+        Some(all.len() as u64 == u64::from(self.tasks) * u64::from(number.max(1)))
     }
 
     fn watched(&self, bell: io::PipeReader) -> Result<Watched, LaunchError> {
@@ -373,7 +417,7 @@ fn number_of<T>(tasks: &[T]) -> u32 {
 fn supervise_job(
     launch: &Launch,
     program: &std::path::Path,
-    cpus: &[usize],
+    cpus: &[Vec<usize>],
     job: Arc<JobOwner>,
     end: Arc<EndRequest>,
     watched: Watched,

@@ -13,7 +13,6 @@ use super::sweeper::Sweeper;
 use super::{Launch, LaunchError, Output};
 use am_via_job::JobOwner;
 use am_via_os::process::{BeforeExec, PidFd, before_exec};
-use am_via_os::sched;
 
 /// The process that the launcher started for a task.
 #[derive(Debug)]
@@ -42,7 +41,7 @@ pub(super) fn members_below(root: u32) -> Members {
 pub(super) fn spawn(
     launch: &Launch,
     program: &Path,
-    cpus: &[usize],
+    cpus: &[Vec<usize>],
     job: &JobOwner,
     end: &Arc<EndRequest>,
 ) -> Result<Spawned, LaunchError> {
@@ -105,7 +104,7 @@ pub(super) fn spawn(
 fn spawn_one(
     launch: &Launch,
     program: &Path,
-    cpus: &[usize],
+    cpus: &[Vec<usize>],
     job: &JobOwner,
     task: u32,
 ) -> Result<(TaskProcess, Vec<Source>), LaunchError> {
@@ -114,9 +113,8 @@ fn spawn_one(
     // The variables of the job come after the caller's, which may be those of a job that the caller is a task of.
     command.env_remove("AM_PINNED").env_remove("AM_TERMINAL").env_remove("AM_PROGRAM").env_remove("PMI_FD");
     command.envs(job.environment(task)).envs(names_of_other_launchers(launch, job, task));
-    if !cpus.is_empty() {
-        let enough = launch.tasks as usize <= sched::allowed_cpus().len();
-        command.env("AM_PINNED", if enough { "1" } else { "0" });
+    if let Some(is_pinned) = launch.is_pinned(cpus) {
+        command.env("AM_PINNED", if is_pinned { "1" } else { "0" });
     }
     // The tasks write into pipes; this variable tells them that the output goes to a terminal.
     if matches!(launch.output, Output::Forward(_)) && io::stderr().is_terminal() {
@@ -132,7 +130,7 @@ fn spawn_one(
         &mut command,
         BeforeExec {
             inherit: job.inherited_files(),
-            cpu: cpus.get((task - launch.first) as usize).copied(),
+            cpus: cpus.get((task - launch.first) as usize).cloned().unwrap_or_default(),
             dies_with_starter: true,
             unblock: if launch.own_process.is_some() { SIGNALS.to_vec() } else { Vec::new() },
         },

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::Bind;
 use super::hang::Activity;
 use super::output::{OutputFormat, Sinks};
 use am_via_job::{News, Record, Recorded};
@@ -39,7 +40,9 @@ pub(super) struct Part {
     /// The folder on the agent's host for files with the output; `None`: the output is sent in frames.
     pub(super) output_dir: Option<String>,
     pub(super) record: Record,
-    pub(super) bind_core: bool,
+    pub(super) bind: Bind,
+    /// The processors on which tasks may run; empty: all that the agent may use.
+    pub(super) processors: Vec<usize>,
     pub(super) says_bindings: bool,
     /// The name of this host, if a line about its tasks is wanted.
     pub(super) verbose_as: Option<String>,

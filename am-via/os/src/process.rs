@@ -202,8 +202,8 @@ pub fn become_program(command: &mut Command) -> io::Error {
 pub struct BeforeExec {
     /// File descriptors of the parent that the program inherits.
     pub inherit: Vec<i32>,
-    /// The one processor that the child is bound to.
-    pub cpu: Option<usize>,
+    /// The processors that the child is bound to; empty: those of the starter.
+    pub cpus: Vec<usize>,
     /// Whether the child is killed when the thread that starts it ends.
     pub dies_with_starter: bool,
     /// Signals that the starter blocks for itself. They are unblocked in the child, since the program must get them.
@@ -213,7 +213,7 @@ pub struct BeforeExec {
 /// Runs `steps` in the child of `command` before its program begins.
 pub fn before_exec(command: &mut Command, steps: BeforeExec) {
     let starter = std::process::id();
-    let cpus = steps.cpu.map(cpu_set);
+    let cpus = (!steps.cpus.is_empty()).then(|| cpu_set(&steps.cpus));
     let unblock = signal::set_of(&steps.unblock);
     let run = move || {
         if steps.dies_with_starter {

@@ -41,15 +41,15 @@ pub fn move_to(cpu: usize) -> io::Result<()> {
     if !contains(&allowed, cpu) {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    restrict_to(&cpu_set(cpu))?;
+    restrict_to(&cpu_set(&[cpu]))?;
     restrict_to(&allowed)
 }
 
-/// The set of one processor.
-pub(crate) fn cpu_set(cpu: usize) -> libc::cpu_set_t {
+/// The set of these processors.
+pub(crate) fn cpu_set(cpus: &[usize]) -> libc::cpu_set_t {
     // SAFETY: cpu_set_t is plain bits, for which all zeroes are a valid value.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    if cpu < cpus_max() {
+    for &cpu in cpus.iter().filter(|&&cpu| cpu < cpus_max()) {
         // SAFETY: `cpu` is below CPU_SETSIZE, so the bit lies inside `set`.
         unsafe { libc::CPU_SET(cpu, &mut set) };
     }

@@ -12,8 +12,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use am_via_launch::{
-    Bind, CargoTarget, Ended, HangFormat, HangReport, HangReports, Host, Hosts, Launch, LaunchError,
-    OutputFormat, Record, Recorded, Statistics, TargetKind, Trace, Wanted, complain,
+    Allocation, Bind, CargoTarget, Ended, HangFormat, HangReport, HangReports, Host, Hosts, HostsError,
+    Launch, LaunchError, OutputFormat, Record, Recorded, Statistics, TargetKind, Trace, Wanted, complain,
 };
 use clap::{CommandFactory, Parser, ValueEnum, error::ErrorKind};
 use clap_complete::Shell;
@@ -32,6 +32,9 @@ struct Options {
     /// Number of tasks, which may exceed the number of processors.
     #[arg(short = 'n', long = "tasks", value_name = "TASKS")]
     tasks: Option<u32>,
+    /// Number of tasks if neither -n, hosts, nor a batch system gives it. Set by `mpiexec`.
+    #[arg(long, hide = true, value_name = "TASKS")]
+    tasks_by_default: Option<u32>,
     /// Builds this example of the cargo workspace around the current directory, in release mode, and runs it.
     #[arg(long, value_name = "NAME")]
     example: Option<String>,
@@ -44,9 +47,12 @@ struct Options {
     /// Features with which cargo builds that package, separated by commas.
     #[arg(long, value_name = "FEATURES", value_delimiter = ',')]
     features: Vec<String>,
-    /// Where tasks run: core binds task i to the i-th processor that may be used; none lets the system choose.
-    #[arg(long, value_name = "WHERE", default_value = "none")]
-    bind: BindTo,
+    /// Where tasks run: core binds each task to a processor of its own, core:N to N processors; none lets the system choose.
+    #[arg(long, value_name = "WHERE", default_value = "none", value_parser = binding)]
+    bind: Bind,
+    /// Lets the tasks of each host run only on these processors, such as 0,2-5.
+    #[arg(long, value_name = "LIST", value_parser = processors)]
+    cpu_set: Option<Processors>,
     /// Prefixes each line of output with `[TASK]`.
     #[arg(long)]
     tag_output: bool,
@@ -86,12 +92,19 @@ struct Options {
     trace: Option<PathBuf>,
     /// Runs the job on these hosts; the first tasks run on the first host. HOST:N gives a host N tasks; hosts without a number share the
     /// remaining tasks evenly. Without -n, each host takes its number of tasks, or one. Each host needs libfabric, and amrun and the
-    /// program at the same paths as here.
+    /// program at the same paths as here. In a job of Slurm, PBS, LSF or Grid Engine, the hosts are those of that job, and without -n also
+    /// the number of tasks, unless options name them.
     #[arg(long, visible_alias = "host", value_name = "HOST[:TASKS],...", conflicts_with = "hostfile")]
     hosts: Option<String>,
-    /// Reads the hosts from a file: one per line, as NAME, NAME:TASKS or NAME slots=TASKS.
+    /// Reads the hosts from a file: one per line, as NAME, NAME:TASKS or NAME slots=TASKS max_slots=TASKS.
     #[arg(long, visible_alias = "machinefile", value_name = "FILE")]
     hostfile: Option<PathBuf>,
+    /// Number of tasks on each host, instead of the hosts' own numbers.
+    #[arg(long, value_name = "TASKS")]
+    tasks_per_host: Option<u32>,
+    /// Starts the tasks even if there are more than the hosts have slots, up to each host's max_slots.
+    #[arg(long)]
+    oversubscribe: bool,
     /// Command that starts another command on a host. Its arguments are the name of the host and the command to start.
     #[arg(long, value_name = "COMMAND", default_value = "ssh")]
     launch_agent: String,
@@ -131,6 +144,19 @@ struct Options {
 }
 
 impl Options {
+    fn names_hosts(&self) -> bool {
+        self.hosts.is_some() || self.hostfile.is_some()
+    }
+
+    /// The number of tasks if neither -n, hosts, nor a batch system gives it.
+    fn tasks_of_none(&self) -> Option<u32> {
+        self.tasks_per_host.or(self.tasks_by_default)
+    }
+
+    fn processors(&self) -> Vec<usize> {
+        self.cpu_set.as_ref().map(|list| list.0.clone()).unwrap_or_default()
+    }
+
     fn output_format(&self) -> OutputFormat {
         OutputFormat { tag: self.tag_output, time: self.timestamp_output, merged: self.merge_output }
     }
@@ -163,11 +189,9 @@ impl Options {
     }
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum BindTo {
-    Core,
-    None,
-}
+/// A list of processors.
+#[derive(Clone, Debug)]
+struct Processors(Vec<usize>);
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Written {
@@ -189,6 +213,28 @@ fn seconds(text: &str) -> Result<Duration, String> {
         Ok(duration) if !duration.is_zero() => Ok(duration),
         _ => Err("it must be more than 0 and finite".to_owned()),
     }
+}
+
+fn binding(text: &str) -> Result<Bind, String> {
+    let number = |number: &str| number.parse().ok().filter(|&number| number > 0);
+    let bind = match text.split_once(':') {
+        None if text == "none" => Some(Bind::None),
+        None if text == "core" => Some(Bind::Cores(1)),
+        Some(("core", cores)) => number(cores).map(Bind::Cores),
+        _ => None,
+    };
+    bind.ok_or_else(|| "write core, core:N (N processors for each task) or none".to_owned())
+}
+
+fn processors(text: &str) -> Result<Processors, String> {
+    let range = |range: &str| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let range = first.parse::<u16>().ok()?..=last.parse::<u16>().ok()?;
+        (!range.is_empty()).then(|| range.map(usize::from))
+    };
+    let ranges: Option<Vec<_>> = text.split(',').map(|text| range(text.trim())).collect();
+    let ranges = ranges.ok_or("write numbers of processors, such as 0,2-5")?;
+    Ok(Processors(ranges.into_iter().flatten().collect()))
 }
 
 fn assignment(text: &str) -> Result<(OsString, OsString), String> {
@@ -231,7 +277,7 @@ fn main() -> ExitCode {
 fn check(options: &Options) {
     let refuse = |kind, what: &str| Options::command().error(kind, what).exit();
     match options.tasks {
-        None if options.hosts.is_none() && options.hostfile.is_none() => {
+        None if !options.names_hosts() && options.tasks_of_none().is_none() && !is_allocated() => {
             let first = options.command.first().map(|word| word.to_string_lossy()).unwrap_or_default();
             let near = am_via_launch::nearest(&first, ["info", "report"]);
             let near = near.map_or_else(String::new, |near| format!("; or perhaps `amrun {near}` is meant"));
@@ -240,6 +286,9 @@ fn check(options: &Options) {
         }
         Some(0) => refuse(ErrorKind::InvalidValue, "-n 0: a job has at least 1 task"),
         _ => {}
+    }
+    if options.tasks_per_host == Some(0) {
+        refuse(ErrorKind::InvalidValue, "--tasks-per-host 0: a host has at least 1 task");
     }
     let target = options.target();
     if target.is_none() && options.command.is_empty() {
@@ -273,30 +322,19 @@ fn guard(knows_of_closed_output: bool) -> Result<ExitCode, LaunchError> {
 fn launch(options: &Options, guard: u32) -> Result<ExitCode, LaunchError> {
     am_via_launch::log_as_asked("amrun");
     warn_of_misspelt_settings();
-    let hosts = hosts(options);
-    let slots =
-        |hosts: &Vec<Host>| hosts.iter().map(|host| host.slots.unwrap_or(1)).fold(0, u32::saturating_add);
-    let tasks = options.tasks.unwrap_or_else(|| hosts.as_ref().map_or(1, slots));
+    let (tasks, hosts) = placement(options)?;
     let mut command = options.command.iter().cloned();
     let program: OsString = match options.target() {
         Some(target) => am_via_launch::build(&target)?.into(),
         None => command.next().unwrap_or_default(),
     };
-    if let Some(hosts) = &hosts
-        && let Err(error) = am_via_launch::check_hosts(hosts, tasks)
-    {
-        Options::command().error(ErrorKind::InvalidValue, error).exit();
+    if !hosts.is_empty() {
+        return launch_on(options, guard, hosts, program, command.collect());
     }
-    if let Some(hosts) = hosts.filter(|hosts| !am_via_launch::only_this_machine(hosts)) {
-        return launch_on(options, guard, (tasks, hosts), program, command.collect());
-    }
-    let bind = match options.bind {
-        BindTo::Core => Bind::Core,
-        BindTo::None => Bind::None,
-    };
     let mut job = Launch::new(program, command)
         .tasks(tasks)
-        .bind(bind)
+        .bind(options.bind)
+        .processors(options.processors())
         .output_format(options.output_format())
         .stdin_to_task_0()
         .own_process(guard);
@@ -332,32 +370,69 @@ fn launch(options: &Options, guard: u32) -> Result<ExitCode, LaunchError> {
     Ok(ExitCode::from(report.exit_code()))
 }
 
-/// The hosts that the options name. Ends the process if they are not valid.
-fn hosts(options: &Options) -> Option<Vec<Host>> {
-    let refuse = |what: String| -> ! { Options::command().error(ErrorKind::InvalidValue, what).exit() };
-    let hosts = match (&options.hosts, &options.hostfile) {
-        (Some(text), _) => am_via_launch::parse_hosts(text),
-        (None, Some(path)) => match std::fs::read_to_string(path) {
-            Ok(text) => am_via_launch::parse_hostfile(&text),
-            Err(error) => refuse(format!("--hostfile {}: {error}", path.display())),
-        },
-        (None, None) => return None,
+/// Whether a batch system gives the number of tasks.
+fn is_allocated() -> bool {
+    Allocation::of_this_process().is_ok_and(|allocation| allocation.is_some())
+}
+
+/// The allocation of the batch job in which this process runs. Prints why if it is not understood.
+fn allocation() -> Option<Allocation> {
+    let allocation = Allocation::of_this_process();
+    allocation.unwrap_or_else(|why| {
+        complain!("amrun: the allocation of the batch system is ignored: {why}");
+        None
+    })
+}
+
+/// The number of tasks, and the hosts with the numbers of their tasks, or no hosts if all tasks run on this machine. Options have
+/// precedence over a batch system's allocation; a line tells what is taken from it.
+fn placement(options: &Options) -> Result<(u32, Vec<Host>), LaunchError> {
+    let allocated = if options.names_hosts() { None } else { allocation() };
+    let mut hosts = match (&options.hosts, &options.hostfile) {
+        (Some(text), _) => am_via_launch::parse_hosts(text)?,
+        (None, Some(file)) => am_via_launch::read_hostfile(file)?,
+        (None, None) => allocated.as_ref().map(|allocated| allocated.hosts.clone()).unwrap_or_default(),
     };
-    Some(hosts.unwrap_or_else(|error| refuse(error.to_string())))
+    if options.names_hosts() && hosts.is_empty() {
+        return Err(HostsError::Empty.into());
+    }
+    if let Some(tasks) = options.tasks_per_host {
+        hosts.iter_mut().for_each(|host| host.slots = Some(tasks));
+    }
+    let slots = || hosts.iter().map(|host| host.slots.unwrap_or(1)).fold(0, u32::saturating_add);
+    let by_hosts =
+        (!hosts.is_empty()).then(slots).filter(|_| options.names_hosts() || options.tasks_per_host.is_some());
+    let by_allocation = || allocated.as_ref().map(|allocated| allocated.tasks);
+    let tasks = options.tasks.or(by_hosts).or_else(by_allocation).or(options.tasks_of_none()).unwrap_or(1);
+    // A batch system's numbers are no limits for the options.
+    let oversubscribe = options.oversubscribe || allocated.is_some();
+    let hosts =
+        if hosts.is_empty() { hosts } else { am_via_launch::fit_hosts(&hosts, tasks, oversubscribe)? };
+    let is_here = hosts.is_empty() || am_via_launch::only_this_machine(&hosts);
+    if let Some(allocated) = allocated.filter(|_| !is_here || (options.tasks.is_none() && tasks > 1)) {
+        complain!(
+            "amrun: as allocated by {allocated}{}",
+            if options.tasks.is_none() {
+                " (-n and --hosts have precedence)"
+            } else {
+                "; -n gives the number of tasks"
+            }
+        );
+    }
+    Ok((tasks, if is_here { Vec::new() } else { hosts }))
 }
 
 /// Launches a job of several hosts.
 fn launch_on(
     options: &Options,
     guard: u32,
-    (tasks, hosts): (u32, Vec<Host>),
+    hosts: Vec<Host>,
     program: OsString,
     args: Vec<OsString>,
 ) -> Result<ExitCode, LaunchError> {
     let job = Hosts {
         hosts,
         launch_agent: options.launch_agent.clone(),
-        tasks,
         program,
         args,
         env: options.env.clone(),
@@ -365,7 +440,8 @@ fn launch_on(
         output: options.output_format(),
         output_is_closed: options.output_is_closed,
         output_dir: options.output_dir.clone(),
-        bind_core: matches!(options.bind, BindTo::Core),
+        bind: options.bind,
+        processors: options.processors(),
         says_bindings: options.report_bindings,
         verbose: options.verbose,
         timeout: options.timeout,

@@ -127,6 +127,28 @@ fn bindings_are_told() {
 }
 
 #[test]
+fn a_task_can_have_several_processors_or_some_of_them() {
+    let _watchdog = Watchdog::new("a_task_can_have_several_processors_or_some_of_them");
+    let allowed = am_via_os::sched::allowed_cpus();
+    let script = "grep Cpus_allowed_list /proc/self/status; echo pinned $AM_PINNED";
+    let said = |options: &[&str]| stdout(&run(&[&["-n", "1"], options, &["sh", "-c", script]].concat()));
+    let last = allowed[allowed.len() - 1];
+    let list = format!("Cpus_allowed_list:\t{last}\n");
+    assert_eq!(said(&["--cpu-set", &last.to_string()]), format!("{list}pinned\n"));
+    assert_eq!(said(&["--cpu-set", &last.to_string(), "--bind", "core"]), format!("{list}pinned 1\n"));
+    assert_eq!(said(&["--bind", "core"]), format!("Cpus_allowed_list:\t{}\npinned 1\n", allowed[0]));
+    if let [first, second, ..] = allowed[..] {
+        let both = said(&["--bind", "core:2"]);
+        let lists = [format!("{first},{second}"), format!("{first}-{second}")];
+        assert!(lists.iter().any(|list| both == format!("Cpus_allowed_list:\t{list}\npinned 1\n")), "{both}");
+    }
+    // More processors than there are.
+    assert!(said(&["--bind", "core:4096"]).ends_with("pinned 0\n"));
+    let output = run(&["-n", "1", "--cpu-set", "60000", "true"]);
+    assert!(stderr(&output).contains("processor 60000 is not one"), "{}", stderr(&output));
+}
+
+#[test]
 fn task_0_reads_the_input_and_the_others_nothing() {
     let _watchdog = Watchdog::new("task_0_reads_the_input_and_the_others_nothing");
     let script = r#"echo "task $AM_TASK read $(cat)""#;

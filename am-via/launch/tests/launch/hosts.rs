@@ -135,6 +135,100 @@ fn what_cannot_be_started_is_told_with_the_host() {
     told(&["-n", "3", "--hosts", "a:x", "true"], 2, "is not a valid host");
 }
 
+/// The variables of the batch systems, as their jobs have them; none of those that this test may itself have.
+fn in_a_batch_job<'a>(command: &'a mut Command, variables: &[(&str, &str)]) -> &'a mut Command {
+    for name in ["AM_TASK", "PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_STEP_ID", "SLURM_NTASKS"]
+    {
+        command.env_remove(name);
+    }
+    command.envs(variables.iter().copied())
+}
+
+/// Slurm's variables as its manual describes them (sbatch, "Output environment variables"), and PBS's.
+#[test]
+fn the_tasks_and_hosts_of_a_batch_job_are_taken_unless_options_name_them() {
+    let _watchdog = Watchdog::new("the_tasks_and_hosts_of_a_batch_job_are_taken_unless_options_name_them");
+    let dir = TempDir::new();
+    let agent = agent(&dir);
+    let file = dir.0.join("nodes");
+    fs::write(&file, "a\na\nb\n").unwrap();
+    let slurm = [
+        ("SLURM_JOB_NODELIST", "a,b"),
+        ("SLURM_TASKS_PER_NODE", "2,1"),
+        ("SLURM_NTASKS", "3"),
+        ("SLURM_JOB_ID", "7"),
+    ];
+    let pbs = [("PBS_NODEFILE", file.to_str().unwrap())];
+    let says = ["sh", "-c", "echo $AM_TASK $MPI_LOCALNRANKS"];
+    let of = |variables: &[(&str, &str)], options: &[&str]| {
+        let args = [options, &["--launch-agent", &agent], &says].concat();
+        let output = in_a_batch_job(&mut amrun(&unique(), &args), variables).output().unwrap();
+        assert!(output.status.success(), "{variables:?} {options:?}: {}", stderr(&output));
+        let mut lines: Vec<String> = stdout(&output).lines().map(str::to_owned).collect();
+        lines.sort();
+        (lines.join(","), stderr(&output))
+    };
+    for (variables, system) in [(&slurm[..], "Slurm"), (&pbs, "PBS")] {
+        let note =
+            format!("amrun: as allocated by {system}: 3 tasks on a:2,b:1 (-n and --hosts have precedence)\n");
+        assert_eq!(of(variables, &[]), ("0 2,1 2,2 1".to_owned(), note));
+        // More tasks than allocated: the option wins.
+        assert_eq!(of(variables, &["-n", "5"]).0, "0 3,1 3,2 3,3 2,4 2");
+        assert_eq!(of(variables, &["--tasks-per-host", "1"]).0, "0 1,1 1");
+        assert_eq!(of(variables, &["--hosts", "c:1"]), ("0 1".to_owned(), String::new()));
+    }
+    // A batch job on this machine alone needs no agent.
+    let here = [("SLURM_NTASKS", "2"), ("SLURM_JOB_NODELIST", "localhost")];
+    let note =
+        "amrun: as allocated by Slurm: 2 tasks on localhost (-n and --hosts have precedence)\n".to_owned();
+    assert_eq!(of(&here, &[]), ("0 2,1 2".to_owned(), note));
+    assert_eq!(of(&here, &["-n", "1"]), ("0 1".to_owned(), String::new()));
+    // A task of srun has its part of the allocation already.
+    let of_srun = [("SLURM_NTASKS", "2"), ("SLURM_STEP_ID", "0")];
+    assert_eq!(of(&of_srun, &["-n", "1"]), ("0 1".to_owned(), String::new()));
+    let output = in_a_batch_job(&mut amrun(&unique(), &["true"]), &of_srun).output().unwrap();
+    assert!(stderr(&output).contains("-n TASKS"), "{}", stderr(&output));
+    let (lines, said) = of(&[("SLURM_NTASKS", "x")], &["-n", "1"]);
+    assert!(lines == "0 1" && said.contains("is ignored: SLURM_NTASKS=\"x\""), "{said}");
+}
+
+#[test]
+fn a_file_of_hosts_is_read_as_for_other_launchers_and_errors_name_its_line() {
+    let _watchdog = Watchdog::new("a_file_of_hosts_is_read_as_for_other_launchers_and_errors_name_its_line");
+    let dir = TempDir::new();
+    let agent = agent(&dir);
+    let file = dir.0.join("hosts");
+    let file = file.to_str().unwrap();
+    let run = |text: &str, options: &[&str]| {
+        fs::write(file, text).unwrap();
+        let args =
+            [&["--hostfile", file, "--launch-agent", &agent], options, &["true", "--verbose"]].concat();
+        amrun(&unique(), &args).output().unwrap()
+    };
+    for (text, options) in [
+        ("a slots = 2 # both\nb:1 max-slots=8\n", &["-n", "3"][..]),
+        ("a slots=2\n", &["-n", "3", "--oversubscribe"]),
+        ("a slots=1 max_slots=3\n", &["-n", "3", "--oversubscribe"]),
+    ] {
+        let output = run(text, options);
+        assert!(output.status.success(), "{text}: {}", stderr(&output));
+    }
+    for (text, options, said) in [
+        ("a slots=2\n", &["-n", "3"][..], "--oversubscribe"),
+        ("a slots=1 max_slots=2\n", &["-n", "3", "--oversubscribe"], "the hosts take 2"),
+        (
+            "# mine\na slot=2\n",
+            &["-n", "1"],
+            &format!("amrun: {file}:2: \"a slot=2\": \"slot=2\" is not understood"),
+        ),
+        ("# none\n", &["-n", "1"], "the list of hosts is empty"),
+    ] {
+        let output = run(text, options);
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        assert!(stderr(&output).contains(said) && !stderr(&output).contains("Usage"), "{}", stderr(&output));
+    }
+}
+
 /// `amrun` with these arguments on the hosts a and b, a task on each.
 fn amrun_on_two(dir: &TempDir, args: &[&str]) -> Command {
     let agent = agent(dir);

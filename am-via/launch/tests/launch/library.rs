@@ -306,7 +306,7 @@ fn settings_and_processors_reach_the_tasks() {
     for (tasks, pinned) in [(1, "1"), (cpus + 1, "0")] {
         let report = role_job("tell")
             .tasks(u32::try_from(tasks).unwrap())
-            .bind(Bind::Core)
+            .bind(Bind::Cores(1))
             .capture(&dir.0)
             .run()
             .unwrap();

@@ -84,7 +84,7 @@ impl Job {
     fn run(&self, program: &Path, folder: &Path, effort: &Effort) -> Result<Run, Failure> {
         let mut launch = Launch::new(program, self.arguments(effort))
             .tasks(self.tasks)
-            .bind(Bind::Core)
+            .bind(Bind::Cores(1))
             .capture(folder)
             .timeout(PATIENCE);
         for (name, value) in self.settings {
