@@ -148,7 +148,7 @@ pub use request_table::MessageId;
 pub use session::Session;
 pub use settings::{
     BoardKind, COLLECTIVE_SETTINGS, Check, CompletionVariant, Selection, Setting, SettingError, SettingText,
-    Settings, Table, Wanted,
+    Settings, Table, Wanted, nearest,
 };
 pub use status::Status;
 pub use tag::{ANY_TAG, TAG_UB, Tag};

@@ -2,7 +2,7 @@
 //! The launcher does not interpret them: it passes the variables of its own environment to the tasks.
 
 use am_via_settings::{ForeignName, Value, choices, table};
-pub use am_via_settings::{Setting, SettingError, SettingText, Table, Wanted};
+pub use am_via_settings::{Setting, SettingError, SettingText, Table, Wanted, nearest};
 
 /// How the receiver learns that an eager message is complete: the three variants of the MPI-LAPI paper's section 5.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -84,6 +84,15 @@ fn show_is_a_line_of_a_compiler() {
     assert!(read.starts_with(&(odd.join(":") + ":-I")), "{read}");
 }
 
+/// The names that build scripts of Fortran programs use; `mpic++` is only in an installation, since cargo builds no such name.
+#[test]
+fn a_wrapper_has_the_names_that_build_scripts_use() {
+    for name in ["mpif90", "mpif77", "mpifort"] {
+        let link = said(tool(name).arg("-link-info"));
+        assert!(link.starts_with("gfortran ") && link.contains("-lmpi_abi"), "{name}: {link}");
+    }
+}
+
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn questions_go_to_the_compiler() {
@@ -112,7 +121,11 @@ fn unknown_options_are_refused() {
     for options in [
         &["--no-such-option", "ls"][..],
         &["-n", "0", "ls"],
-        &["-N", "2", "-hostfile", "/dev/null", "ls"],
+        &["--nooversubscribe", "-n", "4000", "ls"],
+        &["-soft", "5:9", "-n", "4", "ls"],
+        &["-soft", "1:9:0", "ls"],
+        &["--stats=yes", "ls"],
+        &["-n", "1", "-app", "/dev/null", "ls"],
         &["--bind-to", "moon", "ls"],
         &["-n", "2"],
         &["ls", ":"],
@@ -146,13 +159,191 @@ fn options_of_other_launchers_are_taken() {
     let (out, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(out.ends_with("Z said\n") && error.contains("task 0 may run on processors"), "{out}{error}");
     // Options that cannot be carried out are accepted with a note.
-    let options = ["--bind-to", "socket", "--map-by", "slot:PE=2", "-n", "1", "true"];
+    let options = ["--bind-to", "socket", "--map-by", "node", "-n", "1", "true"];
     let output = tool("mpiexec").args(options).output().expect("mpiexec can be started");
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && error.lines().count() == 2, "{error}");
-    assert!(error.contains("--bind-to socket: tasks are not bound") && error.contains("pe=2"), "{error}");
+    assert!(
+        error.contains("--bind-to socket: tasks are not bound") && error.contains("--map-by node"),
+        "{error}"
+    );
     // -n has precedence over -N, in any order.
     assert_eq!(said(tool("mpirun").args(["-n", "1", "-N", "2", "echo", "said"])), "said\n");
+}
+
+/// An option as the table of `mpiexec --options` has it: its names, the names of its values, and what becomes of it.
+struct Row {
+    names: Vec<String>,
+    values: Vec<String>,
+    fate: String,
+    text: String,
+}
+
+fn table_of_options() -> Vec<Row> {
+    let table = said(tool("mpiexec").arg("--options"));
+    let rows = table.lines().map(|line| {
+        let parts: Vec<&str> = line.split("  ").map(str::trim).filter(|part| !part.is_empty()).collect();
+        let [option, _whose, fate, text] = parts[..] else { panic!("four columns: {line}") };
+        let (names, values): (Vec<_>, Vec<_>) = option.split(' ').partition(|word| word.starts_with('-'));
+        let names = names.iter().map(|name| name.trim_end_matches(',').to_owned()).collect();
+        let values = values.into_iter().map(str::to_owned).collect();
+        Row { names, values, fate: fate.to_owned(), text: text.to_owned() }
+    });
+    rows.collect()
+}
+
+/// Each option that launchers of MPI have is taken, has no effect, or is refused with what to write instead. It never becomes the program,
+/// and neither does its value.
+#[test]
+fn each_known_option_is_taken_or_refused_with_the_nearest_one() {
+    let scratch = Scratch::new("all-options");
+    let file = |name: &str, text: &str| {
+        let path = scratch.path().join(name);
+        std::fs::write(&path, text).expect("a test can write here");
+        path.to_str().expect("plain letters").to_owned()
+    };
+    let hosts = file("hosts", "localhost slots = 2\n");
+    let programs = file("programs", "-n 1 true\n");
+    let path = |name: &str| scratch.path().join(name).to_str().expect("plain letters").to_owned();
+    let processors = am_via_os::sched::allowed_cpus()[0].to_string();
+    let value = |name: &str| -> String {
+        match name {
+            "NAME[=VALUE]" => "X=1".into(),
+            "NAME" | "NAMES" => "PATH".into(),
+            "TRIPLETS" => "1:4:2".into(),
+            "FOLDER" => path("output"),
+            "FOLDERS" => "/no/such/folder:/bin:/usr/bin".into(),
+            "FILE-OF-PROGRAMS" => programs.clone(),
+            "HANDLER" => "mpi_errors_return".into(),
+            "HOSTS" => "localhost".into(),
+            "HOSTFILE" => hosts.clone(),
+            "COMMAND" => "ssh".into(),
+            "LAUNCHER" => "rsh".into(),
+            "WHERE" => "core".into(),
+            "PROCESSORS" => processors.clone(),
+            "MAPPING" => "ppr:1:node:pe=1".into(),
+            "TASK" => "none".into(),
+            "WHAT" => format!("tag,TIMESTAMP,dir={}", path("more-output")),
+            "WHAT-TO-DISPLAY" => "map,bind".into(),
+            "SECONDS" => "60".into(),
+            "FORMAT" => "json".into(),
+            "PID-FILE" => path("pid"),
+            "TRACE-FILE" => path("trace.json"),
+            _ => "1".into(),
+        }
+    };
+    std::fs::create_dir(path("output")).expect("a test can write here");
+    let rows = table_of_options();
+    let mut seen = std::collections::BTreeSet::new();
+    for row in &rows {
+        let values: Vec<String> = row.values.iter().map(|name| value(name)).collect();
+        assert!(row.text.len() > 5, "{:?}", row.names);
+        for name in &row.names {
+            let bare = name.trim_start_matches('-');
+            assert!(seen.insert(bare.to_owned()), "{name} has two meanings");
+            // The last form has the value after an equals sign.
+            for form in 0..if values.len() == 1 { 3 } else { 2 } {
+                let mut args = match form {
+                    0 => [vec![format!("-{bare}")], values.clone()].concat(),
+                    1 => [vec![format!("--{bare}")], values.clone()].concat(),
+                    _ => vec![format!("--{bare}={}", values[0])],
+                };
+                let is_alone = ["--options", "--info", "--help", "-h", "--version", "-V"].contains(&&**name)
+                    || row.values == ["FILE-OF-PROGRAMS"];
+                if bare == "json" {
+                    args.push("--stats".into());
+                }
+                if !is_alone {
+                    args.extend(["-n", "1", "true"].map(str::to_owned));
+                }
+                let output = tool("mpiexec").args(&args).current_dir(scratch.path()).output();
+                let output = output.expect("mpiexec can be started");
+                let error = String::from_utf8_lossy(&output.stderr);
+                assert!(!error.contains("the program \""), "{args:?}: {error}");
+                match &*row.fate {
+                    "refused" => {
+                        assert_eq!(output.status.code(), Some(2), "{args:?}: {error}");
+                        assert!(error.contains(&row.text), "{args:?}: {error}");
+                    }
+                    "taken" | "no effect" => {
+                        assert!(output.status.success(), "{args:?}: {error}");
+                    }
+                    other => panic!("{other}"),
+                }
+            }
+        }
+    }
+    assert!(
+        rows.len() > 80
+            && ["taken", "no effect", "refused"].iter().all(|fate| rows.iter().any(|row| row.fate == *fate))
+    );
+    // Options that the manual pages of other launchers and the standard have, and users write.
+    let known = "path soft arch file memory-alloc-kinds stdin wd n prefix rankfile rf map-by display output default-hostfile \
+                 nooversubscribe cpu-set cpu-list pernode npersocket bynode byslot bind-to-core gmca prtemca pmixmca app tune \
+                 report-pid get-stack-traces forward-signals leave-session-attached nolocal s perhost iface launcher bootstrap \
+                 rmk rr print-rank-map prepend-pattern envnone genvnone usize order-nodes gtool bind-to gdb cpus-per-proc";
+    for name in known.split_whitespace() {
+        assert!(seen.contains(name), "{name}");
+    }
+}
+
+/// What options of other launchers mean there, they mean here.
+#[test]
+fn options_of_other_launchers_do_what_they_say() {
+    let scratch = Scratch::new("meanings");
+    let tasks = "echo $AM_NUM_TASKS";
+    let count = |args: &[&str]| {
+        let text = said(tool("mpiexec").args(args).args(["sh", "-c", tasks]).current_dir(scratch.path()));
+        text.lines().count()
+    };
+    // MPI 5.0, section 11.8.4: the largest number of the set, up to -n.
+    for (soft, expected) in [("1:2", 2), ("2:8:3", 5), ("7:1:-2", 5), ("9,3,-4,0:2", 3), ("6", 6)] {
+        assert_eq!(count(&["-n", "6", "-soft", soft]), expected, "{soft}");
+    }
+    assert_eq!(count(&["--map-by", "ppr:3:node"]), 3);
+    assert_eq!(count(&["-pernode"]), 1);
+    assert_eq!(count(&["--n=2", "--wd=/"]), 2);
+    std::fs::write(scratch.path().join("hosts"), "localhost slots=1\n").expect("it fits");
+    assert_eq!(count(&["--oversubscribe", "-hostfile", "hosts", "-n", "3"]), 3);
+    assert_eq!(count(&["--default-hostfile", "hosts"]), 1);
+    // -path comes before PATH.
+    let folder = scratch.path().join("bin");
+    std::fs::create_dir(&folder).expect("a test can write here");
+    std::fs::write(folder.join("true"), "#!/bin/sh\necho mine\n").expect("it fits");
+    std::fs::set_permissions(folder.join("true"), std::fs::Permissions::from_mode(0o755))
+        .expect("it is there");
+    let mut start = tool("mpiexec");
+    start.args(["-path", "/no/such/folder:bin", "true"]).current_dir(scratch.path());
+    assert_eq!(said(&mut start), "mine\n");
+    let input = |option: &str| {
+        let mut start = tool("mpiexec");
+        let script = format!("echo typed | exec {} $0 cat", start.get_program().display());
+        start = Command::new("sh");
+        start.args(["-c", &script, option]);
+        said(&mut start)
+    };
+    assert_eq!((input("--stdin=0"), input("-s=none")), ("typed\n".to_owned(), String::new()));
+    said(tool("mpiexec").args(["--report-pid", "pid", "true"]).current_dir(scratch.path()));
+    let pid = std::fs::read_to_string(scratch.path().join("pid")).expect("it was written");
+    assert!(pid.trim().parse::<u32>().is_ok(), "{pid}");
+    let text = said(tool("mpiexec").args(["--output", "tag", "echo", "x"]));
+    assert_eq!(text, "[0] x\n");
+}
+
+/// What is mistyped is never taken for a program, and its nearest option is named.
+#[test]
+fn a_mistyped_option_is_told_with_the_nearest_one() {
+    for (mistyped, meant) in [
+        ("--hang-reprt", "--hang-report"),
+        ("-hotsfile", "--hostfile"),
+        ("--bindto=core", "--bind-to"),
+        ("--oversubscibe", "--oversubscribe"),
+    ] {
+        let (good, said) = run(tool("mpiexec").args([mistyped, "5", "-n", "1", "true"]));
+        let option = mistyped;
+        let expected = format!("mpiexec: unknown option {option}; perhaps {meant} is meant");
+        assert!(!good && said.starts_with(&expected), "{said}");
+    }
 }
 
 /// Each host is an agent on this machine, started by a plain command instead of ssh.

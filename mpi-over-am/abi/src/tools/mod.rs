@@ -3,6 +3,7 @@
 
 pub mod fortran;
 pub mod install;
+mod options;
 mod pages;
 pub mod standard_output;
 pub mod starter;

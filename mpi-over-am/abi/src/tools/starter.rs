@@ -3,6 +3,8 @@
 //! The launcher starts one program as all tasks. For several programs in one job, the launcher starts this program as all tasks, and each
 //! task then becomes the program of its section.
 
+mod values;
+
 use crate::raise::{INITIAL, INITIAL_WORDS};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
@@ -13,28 +15,36 @@ use std::{env, fs, io};
 
 use mpi_over_am::{SettingText, Settings, Table, Wanted};
 
+use super::options::{self, Does};
 use super::standard_output;
+use values::{largest, report_pid};
 
 /// The text of `--help` and of the manual page.
 pub(super) const HELP: &str = "\
 usage: mpiexec [OPTIONS] PROGRAM [ARGUMENTS] [: [OPTIONS] PROGRAM [ARGUMENTS]]...
 
 For a program:
-  -n, -np, --np, -c N      number of tasks (1)
-  -N, -npernode, -ppn N    number of tasks on each host, if -n is not given
+  -n, -np, -c N            number of tasks (1, or as many as a batch system has allocated)
+  -soft LIST               numbers of tasks that will do, FIRST[:LAST[:STEP]],...: the largest up to -n is taken
+  -path FOLDERS            folders where the program is looked up first
   -x NAME[=VALUE]          set a variable for the tasks, or pass it on
   -env NAME VALUE          the same
   -envlist NAME,...        pass these variables on
-  -wdir, --wdir FOLDER     working folder of the tasks
+  -wdir, -wd FOLDER        working folder of the tasks, where a relative program is looked up
 
 For the job:
   -genv NAME VALUE         set a variable for all tasks
   -genvlist NAME,...       pass these variables on to all tasks
-  -configfile FILE         read options and programs from a file, one program a line; nothing else may be given
+  -configfile, -app FILE   read options and programs from a file, one program a line; nothing else may be given
   -initial-errhandler WHAT initial error handler: mpi_errors_are_fatal (the default), mpi_errors_abort or mpi_errors_return
   --hosts, -host, -H LIST  run on these hosts: HOST[:TASKS],... (needs libfabric); -hostfile, -machinefile, -f FILE: one a line
+  -N, -npernode, -ppn N    number of tasks on each host
+  --oversubscribe          start more tasks than the hosts have slots
   --launch-agent COMMAND   the command that starts the launcher's agent on each host, instead of ssh
-  --bind-to core|none      bind each task to a core of its own, or not (sets such as socket or numa: not)
+  --bind-to core|core:N|none
+                           bind each task to a core of its own, or to N, or not (sets such as socket or numa: not)
+  --cpu-set 0,2-5          the processors that tasks may use
+  --map-by ppr:N:node      as -N N; --map-by slot:PE=N: as --bind-to core:N; tasks fill the hosts in order, whatever else it says
   --timeout SECONDS        end the job after this time
   --hang-report SECONDS    print what the tasks do whenever one has waited this long and nothing arrived
   --stats [--json]         print at the end what each task did: calls, messages by protocol and peer, queues, sleeps
@@ -47,17 +57,20 @@ For the job:
                            prefix each line of output with its task
   --timestamp-output       prefix each line of output with the time, UTC
   --merge-stderr-to-stdout write the tasks' standard error to standard output
+  --output tag,timestamp,merge,dir=FOLDER
+                           the same
+  --stdin none             no task reads the standard input, which task 0 reads otherwise
+  --report-pid FILE        write the number of the launcher's process to a file
   --report-bindings        print on which processors each task may run
   --verbose, -v            print more about the job; --display-map does the same
   --info [--all|--json|NAME]
                            print what the machine offers, and the settings that differ from their defaults; all, or the one named
   --version, -V            print the version
 
-Accepted without effect, because they are always on: --oversubscribe, --allow-run-as-root, --use-hwthread-cpus, --quiet;
--genvall and -envall for tasks of this machine. Other hosts get the variables of this library and of the run-time
-libraries (AM_*, MPI_*, FI_*, OMP_*, RUST_*, PATH, LD_LIBRARY_PATH), and those that an option names.
-Accepted without effect, because they are not needed: --map-by WHAT, --rank-by WHAT; --mca NAME VALUE, a parameter of another
-library (settings of this one are variables: mpiexec --info --all).
+An option may begin with one dash or two, and a value may follow after an equals sign. `mpiexec --options` prints all options of the
+MPI standard, Open MPI, MPICH and Intel MPI that are known, and which of them are taken, have no effect, or are refused, with the reason.
+Other hosts get the variables of this library and of the run-time libraries (AM_*, MPI_*, FI_*, OMP_*, RUST_*, PATH, LD_LIBRARY_PATH), and
+those that an option names.
 All other options of the launcher: amrun --help.";
 
 /// This process's variable of this name as `NAME=VALUE`, if it is set. Tasks of this machine inherit it anyway; those of other hosts do
@@ -138,6 +151,10 @@ struct Section {
     tasks: Option<u32>,
     variables: Vec<OsString>,
     wdir: Option<OsString>,
+    /// `-path`: folders where the program is looked up first.
+    path: Option<OsString>,
+    /// `-soft`: numbers of tasks that will do.
+    soft: Option<String>,
     /// The program and its arguments.
     program: Vec<OsString>,
 }
@@ -169,15 +186,26 @@ struct Plan {
     tasks_a_host: Option<u32>,
     /// Whether `--shared-malloc` was given.
     shares_malloc: bool,
+    /// A file of hosts that is used if no other option names hosts.
+    default_hosts: Option<OsString>,
+    /// Whether there may be no more tasks than processors.
+    forbids_oversubscription: bool,
+    /// Whether no task reads the standard input.
+    closes_input: bool,
 }
 
 impl Plan {
     fn read(mut words: impl Iterator<Item = OsString>) -> Result<Request, String> {
         let first = words.next();
-        if first.as_deref().is_some_and(|word| word == "-configfile" || word == "--configfile") {
-            return match (words.next(), words.next()) {
+        let option = first.as_deref().and_then(OsStr::to_str).filter(|word| word.starts_with('-'));
+        if let Some(option) = option
+            && let Ok((known, value)) = options::find(option)
+            && known.does == Does::File
+        {
+            let file = value.map(OsString::from).or_else(|| words.next());
+            return match (file, words.next()) {
                 (Some(file), None) => Self::read_words(in_file(Path::new(&file))?.into_iter()),
-                _ => Err("-configfile needs the name of a file, and allows no other arguments".to_owned()),
+                _ => Err(format!("{option} needs the name of a file, and allows no other arguments")),
             };
         }
         Self::read_words(first.into_iter().chain(words))
@@ -208,44 +236,54 @@ impl Plan {
         Ok(Request::Run(plan))
     }
 
-    fn end(&mut self, section: Section) -> Result<(), String> {
-        if section.program.is_empty() {
+    fn end(&mut self, mut section: Section) -> Result<(), String> {
+        let Some(program) = section.program.first_mut() else {
             return Err("no program is given; see mpiexec --help".to_owned());
+        };
+        if let Some(found) = section.path.take().and_then(|path| in_path(&path, Path::new(program))) {
+            *program = std::path::absolute(&found).unwrap_or(found).into();
+        }
+        if let Some(soft) = section.soft.take() {
+            let tasks = section.tasks();
+            let fits = largest(&soft, tasks).map_err(|what| format!("-soft {soft}: {what}"))?;
+            section.tasks =
+                Some(fits.ok_or_else(|| format!("-soft {soft}: no number of tasks from 1 to {tasks}"))?);
         }
         self.sections.push(section);
         Ok(())
     }
 
-    /// Applies the number of tasks for each host (`-N`) to the list of hosts, or without hosts to the programs that have no `-n`. Passes
-    /// the hosts to the launcher. `-N` together with a file of hosts, or with hosts and several programs, is an error.
+    /// Passes the hosts, and the number of tasks for each (`-N`), to the launcher. Without hosts, that is the number of tasks of the
+    /// programs that have no `-n`.
     fn place(&mut self) -> Result<(), String> {
         if let Some(tasks) = self.tasks_a_host {
-            match &mut self.hosts {
-                Hosts::NotSaid => {
+            match self.hosts {
+                Hosts::NotSaid if self.sections.len() > 1 => {
                     for section in &mut self.sections {
                         section.tasks = section.tasks.or(Some(tasks));
                     }
                 }
-                Hosts::List(hosts) if self.sections.len() == 1 => {
-                    // An IPv6 address is in brackets.
-                    let with_tasks =
-                        |host: &str| match host.rsplit(']').next().is_some_and(|rest| rest.contains(':')) {
-                            true => host.to_owned(),
-                            false => format!("{host}:{tasks}"),
-                        };
-                    *hosts = hosts.split(',').map(with_tasks).collect::<Vec<_>>().join(",");
-                }
-                Hosts::List(_) | Hosts::File(_) => {
-                    return Err("-N needs a list of hosts and a single program; for several programs write HOST:TASKS, and -n for each program".to_owned());
-                }
+                _ => self.options.extend(["--tasks-per-host".into(), tasks.to_string().into()]),
             }
         }
-        match &self.hosts {
-            Hosts::NotSaid => {}
-            Hosts::List(hosts) => self.options.extend(["--hosts".into(), hosts.into()]),
-            Hosts::File(file) => self.options.extend(["--hostfile".into(), file.clone()]),
+        match (&self.hosts, &self.default_hosts) {
+            (Hosts::List(hosts), _) => self.options.extend(["--hosts".into(), hosts.into()]),
+            (Hosts::File(file), _) | (Hosts::NotSaid, Some(file)) => {
+                self.options.extend(["--hostfile".into(), file.clone()]);
+            }
+            (Hosts::NotSaid, None) => {}
+        }
+        let tasks: u64 = self.sections.iter().map(|section| u64::from(section.tasks())).sum();
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        if self.forbids_oversubscription && self.hosts == Hosts::NotSaid && tasks > processors as u64 {
+            return Err(format!("--nooversubscribe: {tasks} tasks need more than {processors} processors"));
         }
         Ok(())
+    }
+
+    /// Adds an option of the launcher that has a value.
+    fn pass(&mut self, option: &str, value: impl Into<OsString>) {
+        self.options.extend([option.into(), value.into()]);
     }
 
     /// Handles one option with its values. Returns a text if the option only asks to print something.
@@ -256,111 +294,97 @@ impl Plan {
         words: &mut impl Iterator<Item = OsString>,
     ) -> Result<Option<String>, String> {
         let option = word.to_string_lossy().into_owned();
-        let mut value = || words.next().ok_or_else(|| format!("{option} needs a value"));
-        match option.as_str() {
-            "-n" | "-np" | "--np" | "-c" => section.tasks = Some(number(&option, &value()?)?),
-            "-N" | "-npernode" | "--npernode" | "-ppn" => {
-                self.tasks_a_host = Some(number(&option, &value()?)?);
+        let (known, inline) = options::find(&option)?;
+        let mut inline = inline.map(OsString::from);
+        let mut next =
+            || inline.take().or_else(|| words.next()).ok_or_else(|| format!("{option} needs a value"));
+        let refused = || Err(format!("{option} is not supported: {}", known.text));
+        match known.does {
+            Does::Tasks => section.tasks = Some(number(&option, &next()?)?),
+            Does::Soft => section.soft = Some(text_of(next()?)),
+            Does::TasksPerHost => self.tasks_a_host = Some(number(&option, &next()?)?),
+            Does::OneTaskPerHost => self.tasks_a_host = Some(1),
+            Does::Wdir => section.wdir = Some(next()?),
+            Does::Path => section.path = Some(next()?),
+            Does::File => {
+                return Err(format!("{option} must be the first option, and allows no other arguments"));
             }
-            "-host" | "--host" | "-H" | "-hosts" | "--hosts" => {
-                self.hosts = Hosts::List(value()?.to_string_lossy().into_owned());
+            Does::Hosts => self.hosts = Hosts::List(text_of(next()?)),
+            Does::Hostfile => self.hosts = Hosts::File(next()?),
+            Does::DefaultHostfile => self.default_hosts = Some(next()?),
+            Does::NoOversubscribe => self.forbids_oversubscription = true,
+            Does::LaunchAgent => self.pass("--launch-agent", next()?),
+            Does::Launcher => match &*text_of(next()?) {
+                "ssh" | "fork" => {}
+                "rsh" => self.pass("--launch-agent", "rsh"),
+                other => return Err(format!("{option} {other}: {}", known.text)),
+            },
+            Does::Interface => self.pass("--env", assignment("FI_TCP_IFACE".into(), next()?)),
+            Does::BindTo => self.bind(&option, &text_of(next()?))?,
+            Does::AlwaysBinds(place) => self.bind(&option, place)?,
+            Does::CoresPerTask => {
+                let cores = number(&option, &next()?)?;
+                self.pass("--bind", format!("core:{cores}"));
             }
-            "-hostfile" | "--hostfile" | "-machinefile" | "--machinefile" | "-f" => {
-                self.hosts = Hosts::File(value()?);
+            Does::MapBy => self.map(&option, &text_of(next()?))?,
+            Does::EnvForAll => self.pass("--env", assignment(next()?, next()?)),
+            Does::Env => section.variables.push(assignment(next()?, next()?)),
+            Does::EnvList => section.variables.extend(listed(&next()?)),
+            Does::EnvListForAll => {
+                listed(&next()?).into_iter().for_each(|variable| self.pass("--env", variable))
             }
-            "--launch-agent" | "-launch-agent" => self.options.extend(["--launch-agent".into(), value()?]),
-            "--bind-to" | "-bind-to" => {
-                let word = value()?;
-                let binding = binding(&word)?;
-                if binding == "none" && word != "none" {
-                    let word = word.to_string_lossy();
-                    mpi_over_am::complain!(
-                        "mpiexec: {option} {word}: tasks are not bound; {option} core binds each task to a processor"
-                    );
-                }
-                self.options.extend(["--bind".into(), binding.into()]);
-            }
-            "-genv" => self.options.extend(["--env".into(), assignment(value()?, value()?)]),
-            "-env" => section.variables.push(assignment(value()?, value()?)),
-            "-x" => {
-                let word = value()?;
+            Does::Export => {
+                let word = next()?;
                 if word.as_bytes().contains(&b'=') {
                     section.variables.push(word);
                 } else {
                     section.variables.extend(inherited(word));
                 }
             }
-            "-wdir" | "--wdir" | "-wd" => section.wdir = Some(value()?),
-            "--timeout" | "-timeout" => self.options.extend(["--timeout".into(), value()?]),
-            "--stats" | "--json" => self.options.push(option.into()),
-            "--hang-report" | "--hang-format" | "--trace" => {
-                let value = value()?;
-                self.options.extend([option.into(), value]);
-            }
-            "--output-filename" | "-output-filename" => {
-                self.options.extend(["--output-dir".into(), value()?])
-            }
-            "--tag-output" | "-tag-output" | "-prepend-rank" | "--prepend-rank" | "-l" => {
-                self.options.push("--tag-output".into())
-            }
-            "--timestamp-output" | "-timestamp-output" => self.options.push("--timestamp-output".into()),
-            "--merge-stderr-to-stdout" | "-merge-stderr-to-stdout" => {
-                self.options.push("--merge-output".into());
-            }
-            "--report-bindings" | "-report-bindings" => self.options.push("--report-bindings".into()),
-            "-initial-errhandler" | "--initial-errhandler" => {
-                let word = value()?;
+            Does::InitialErrhandler => {
+                let word = next()?;
                 if !INITIAL_WORDS.iter().any(|(known, _)| word == *known) {
                     return Err(format!(
                         "{option} {}: it is not the name of a predefined error handler",
                         word.to_string_lossy()
                     ));
                 }
-                self.options.extend(["--env".into(), assignment(INITIAL.into(), word)]);
+                self.pass("--env", assignment(INITIAL.into(), word));
             }
-            "--shared-malloc" | "-shared-malloc" => self.shares_malloc = true,
-            "--verbose" | "-verbose" | "-v" | "--display-map" | "-display-map" => {
-                self.options.push("--verbose".into())
+            Does::Stdin => match &*text_of(next()?) {
+                "0" => {}
+                "none" => self.closes_input = true,
+                other => {
+                    return Err(format!(
+                        "{option} {other}: only task 0 can read the standard input; give the others a file: sh -c 'exec PROGRAM < FILE'"
+                    ));
+                }
+            },
+            Does::Output => self.output(&option, &text_of(next()?))?,
+            Does::Display => self.display(&option, &text_of(next()?)),
+            Does::ReportPid => report_pid(&option, &next()?)?,
+            Does::SharedMalloc => self.shares_malloc = true,
+            Does::Pass(name) => self.options.push(name.into()),
+            Does::PassValue(name) => {
+                let value = next()?;
+                self.pass(name, value);
             }
-            "--oversubscribe"
-            | "-oversubscribe"
-            | "--allow-run-as-root"
-            | "--use-hwthread-cpus"
-            | "-genvall"
-            | "-envall"
-            | "--quiet"
-            | "-quiet"
-            | "-q" => {}
-            "--map-by" | "-map-by" => {
-                let word = value()?.to_string_lossy().to_ascii_lowercase();
-                if word.split(':').any(|part| part.starts_with("pe=")) {
-                    mpi_over_am::complain!(
-                        "mpiexec: {option} {word} is ignored: a task is bound to one processor or to none"
-                    );
+            Does::Nothing | Does::Noted => {
+                for _ in 0..known.values() {
+                    drop(next()?);
+                }
+                if known.does == Does::Noted {
+                    mpi_over_am::complain!("mpiexec: {option} has no effect: {}", known.text);
                 }
             }
-            "-envlist" => section.variables.extend(listed(&value()?)),
-            "-genvlist" => {
-                let variables = listed(&value()?);
-                self.options.extend(variables.into_iter().flat_map(|variable| ["--env".into(), variable]));
-            }
-            "--rank-by" | "-rank-by" => drop(value()?),
-            "--mca" | "-mca" => drop((value()?, value()?)),
-            "--info" | "-info" => {
-                let words: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
+            Does::Refused => return refused(),
+            Does::Info => {
+                let words: Vec<String> = words.map(text_of).collect();
                 return Ok(Some(info(&words)?));
             }
-            "--version" | "-V" | "-version" => return Ok(Some(version())),
-            "--help" | "-h" | "-help" => return Ok(Some(HELP.to_owned())),
-            "--xterm" | "-xterm" | "-gdb" | "--debug" | "-tv" => {
-                return Err(format!("{option} is not needed: write mpiexec -n N xterm -e gdb PROGRAM"));
-            }
-            "-outfile-pattern" | "--outfile-pattern" | "-errfile-pattern" | "--errfile-pattern" => {
-                return Err(format!("{option}: write --output-filename FOLDER; each task gets files there"));
-            }
-            unknown => {
-                return Err(format!("unknown option {unknown}; mpiexec --help lists the options"));
-            }
+            Does::Options => return Ok(Some(options::table())),
+            Does::Version => return Ok(Some(version())),
+            Does::Help => return Ok(Some(HELP.to_owned())),
         }
         Ok(None)
     }
@@ -396,12 +420,11 @@ impl Plan {
     fn launcher_arguments(&self, own: &Path) -> Vec<OsString> {
         let tasks: u32 = self.sections.iter().map(Section::tasks).sum();
         let mut arguments = Vec::new();
-        // Without -n, the list of hosts determines the number of tasks.
-        if self.hosts == Hosts::NotSaid
-            || self.sections.len() > 1
-            || self.sections.iter().any(|section| section.tasks.is_some())
-        {
+        // Without -n, hosts or a batch system determine the number of tasks.
+        if self.sections.len() > 1 || self.sections.iter().any(|section| section.tasks.is_some()) {
             arguments.extend(["-n".into(), tasks.to_string().into()]);
+        } else {
+            arguments.extend(["--tasks-by-default".into(), "1".into()]);
         }
         if mpi_over_am::output_was_closed() {
             arguments.push("--output-is-closed".into());
@@ -494,13 +517,19 @@ fn assignment(name: OsString, value: OsString) -> OsString {
     word
 }
 
-/// The launcher's form of a binding. Tasks are not bound to sets of several processors.
-fn binding(word: &OsStr) -> Result<&'static str, String> {
-    match &*word.to_string_lossy() {
-        "core" | "hwthread" => Ok("core"),
-        "none" | "board" | "socket" | "package" | "numa" | "l3cache" | "l2cache" | "l1cache" => Ok("none"),
-        other => Err(format!("--bind-to {other}: tasks can be bound to a core each, or not at all (none)")),
+fn text_of(word: OsString) -> String {
+    word.to_string_lossy().into_owned()
+}
+
+/// The program in the first of these folders that has it; `None` for a name with a slash.
+fn in_path(folders: &OsStr, program: &Path) -> Option<PathBuf> {
+    if program.as_os_str().as_bytes().contains(&b'/') {
+        return None;
     }
+    let can_run = |found: &PathBuf| {
+        found.metadata().is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
+    };
+    env::split_paths(folders).map(|folder| folder.join(program)).find(can_run)
 }
 
 /// The output of `amrun info`, and the settings of MPI; the setting that `words` name, if they name one.
@@ -550,7 +579,12 @@ fn become_launcher(name: &str, plan: &Plan) -> ExitCode {
         }
     };
     let amrun = launcher(&own);
-    let error = mpi_over_am::become_program(Command::new(&amrun).args(plan.launcher_arguments(&own)));
+    let mut command = Command::new(&amrun);
+    command.args(plan.launcher_arguments(&own));
+    if plan.closes_input {
+        command.stdin(Stdio::null());
+    }
+    let error = mpi_over_am::become_program(&mut command);
     mpi_over_am::complain!(
         "{name}: cannot run {}: {error}; amrun belongs beside this program (`cargo mpi-install` and `cargo build` put both there)",
         amrun.display()
@@ -606,7 +640,7 @@ fn own_section(mut words: impl Iterator<Item = OsString>) -> Option<(usize, Sect
         let (variables, wdir, program) = (list()?, list()?.pop(), list()?);
         before += tasks;
         if task < before {
-            let section = Section { tasks: Some(tasks), variables, wdir, program };
+            let section = Section { tasks: Some(tasks), variables, wdir, program, ..Section::default() };
             return Some((place, section)).filter(|(_, section)| !section.program.is_empty());
         }
     }
@@ -619,13 +653,6 @@ fn found_from(wdir: Option<&OsStr>, program: &OsStr) -> PathBuf {
     let path = Path::new(program);
     let folder = Path::new(wdir.unwrap_or_default());
     let here = || env::current_dir().map_or_else(|_| folder.join(path), |here| here.join(folder).join(path));
-    if path.components().count() > 1 {
-        return here();
-    }
     let folders = env::var_os("PATH").unwrap_or_default();
-    let can_run = |found: &PathBuf| {
-        found.metadata().is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
-    };
-    let in_path = env::split_paths(&folders).map(|folder| folder.join(path)).find(can_run);
-    in_path.unwrap_or_else(here)
+    in_path(&folders, path).unwrap_or_else(here)
 }

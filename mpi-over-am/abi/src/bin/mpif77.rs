@@ -1,0 +1,5 @@
+//! `mpif77`: another name of `mpifort`.
+
+fn main() -> std::process::ExitCode {
+    mpi_abi::tools::run("mpif77")
+}
