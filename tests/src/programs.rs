@@ -15,7 +15,8 @@ use am_core::testing::is_long;
 const LIMIT: Duration = Duration::from_secs(600);
 
 /// The programs of this build that tests start.
-const PROGRAMS: [&str; 7] = ["amrun", "mpicc", "mpicxx", "mpifort", "mpiexec", "mpirun", "mpi-install"];
+const PROGRAMS: [&str; 9] =
+    ["amrun", "mpicc", "mpicxx", "mpifort", "mpif77", "mpif90", "mpiexec", "mpirun", "mpi-install"];
 
 /// Additional options for the compilers, separated by spaces: `-fsanitize=address`, if the library is built with it.
 const COMPILER_OPTIONS: &str = "TESTS_COMPILER_OPTIONS";
