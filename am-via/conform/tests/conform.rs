@@ -28,21 +28,18 @@ fn every_check_is_right_on_the_wire() {
 }
 
 #[test]
-#[ignore = "long"]
+#[ignore = "long, and needs libfabric"]
 fn every_check_is_right_over_the_network() {
-    if am_via_ofi::is_there_for_tests() {
-        let (output, text) = am_conform(&["--seed", "7", "--device", "ofi"]);
-        is_perfect(&output, &text);
-    }
+    let (output, text) = am_conform(&["--seed", "7", "--device", "ofi"]);
+    is_perfect(&output, &text);
 }
 
 /// The chosen checks are of all levels.
 #[test]
+#[ignore = "needs libfabric"]
 fn sends_are_right_over_the_network() {
-    if am_via_ofi::is_there_for_tests() {
-        let (output, text) = am_conform(&["--seed", "7", "--device", "ofi", "--only", "send"]);
-        is_perfect(&output, &text);
-    }
+    let (output, text) = am_conform(&["--seed", "7", "--device", "ofi", "--only", "send"]);
+    is_perfect(&output, &text);
 }
 
 fn is_perfect(output: &Output, text: &str) {

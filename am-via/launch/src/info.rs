@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use am_via_job::settings::{SettingError, SettingText, Settings, Table, in_binary_units, wrapped};
-use am_via_ofi::Provider;
+use am_via_ofi::{OfiError, Provider};
 use am_via_os::limits::{self, Limit, Resource};
 use am_via_os::{membarrier, private_memory, sched};
 
@@ -96,7 +96,17 @@ fn network(detail: Detail) -> String {
                 Detail::Full => format!("{used}; FI_PROVIDER selects another one of: {}", all.join(", ")),
             }
         }
-        Err(error) => format!("none ({error})"),
+        Err(error) => no_network(&error, detail),
+    }
+}
+
+/// Why there is no network: one line of a screen if `detail` is brief.
+fn no_network(error: &OfiError, detail: Detail) -> String {
+    match (error, detail) {
+        (OfiError::NoLibrary { .. }, Detail::Brief) => {
+            "none: libfabric is missing (Debian: libfabric1)".to_owned()
+        }
+        _ => format!("none ({error})"),
     }
 }
 
@@ -211,6 +221,13 @@ fn ranges(numbers: &[usize]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn without_libfabric_the_line_fits_on_a_screen() {
+        let error = OfiError::NoLibrary { why: "libfabric.so.1: cannot open shared object file".repeat(2) };
+        assert_eq!(no_network(&error, Detail::Brief), "none: libfabric is missing (Debian: libfabric1)");
+        assert!(no_network(&error, Detail::Full).contains("cannot open shared object file"));
+    }
 
     #[test]
     fn processors_are_shown_as_ranges() {

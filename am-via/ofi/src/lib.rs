@@ -40,24 +40,6 @@ pub use library::{OfiError, Provider, providers};
 pub use objects::PeerAddress;
 pub use reads::{LentMemory, ReadId, RemoteKey};
 
-/// For tests: whether libfabric is there. Prints why a test is left out; panics if none may be left out (`TESTS_NEED_TOOLS` is set, as in
-/// `.ci/run`).
-///
-/// # Panics
-/// libfabric is missing, and `TESTS_NEED_TOOLS` is set.
-#[cfg(any(test, feature = "testing"))]
-#[must_use]
-pub fn is_there_for_tests() -> bool {
-    match providers() {
-        Ok(_) => true,
-        Err(why) => {
-            assert!(std::env::var_os("TESTS_NEED_TOOLS").is_none(), "{why}");
-            println!("left out: {why}");
-            false
-        }
-    }
-}
-
 /// Longest message of most providers, in bytes. ofi_rxm sends a message of this length in one piece. It splits longer messages, and version
 /// 1.17 loses a piece when two tasks send many such messages to a third task.
 const MESSAGE_BYTES_MAX: usize = 16 << 10;

@@ -82,12 +82,8 @@ fn a_copier_that_dies_behind_a_shell_is_known_to_be_dead() {
 }
 
 #[test]
+#[cfg_attr(not(may_unshare), ignore = "namespaces may not be made here (unshare)")]
 fn a_copier_that_dies_in_another_process_namespace_is_known_to_be_dead() {
-    let may = Command::new("unshare").args(["--pid", "--fork", "true"]).status();
-    if !may.is_ok_and(|status| status.success()) {
-        println!("skipped: this test may not make a PID namespace (it needs `unshare` and root)");
-        return;
-    }
     unexpose_ends(
         "a_copier_that_dies_in_another_process_namespace_is_known_to_be_dead",
         "if [ \"$AM_TASK\" = 1 ]; then exec unshare --pid --fork sh -c '\"$0\" \"$@\"; exit $?' \"$0\" \"$@\"; fi",

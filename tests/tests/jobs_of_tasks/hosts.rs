@@ -38,9 +38,6 @@ fn said_on_hosts(test: &str, (tasks, hosts): (u32, &str), body: fn()) -> Option<
         println!("the body has ended");
         return None;
     }
-    if !am_via_ofi::is_there_for_tests() {
-        return None;
-    }
     programs::build();
     let scratch = Scratch::new(&format!("hosts-{test}"));
     let mut command = amrun_on_hosts(&scratch, tasks, hosts);
@@ -71,11 +68,9 @@ fn make_file(name: &str) {
 
 /// The C programs that run on several hosts: one about hosts, those that start MPI again, and one with every collective.
 #[test]
+#[cfg_attr(not(has_libfabric), ignore = "libfabric.so.1 was not found")]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn programs_in_c_run_on_hosts() {
-    if !am_via_ofi::is_there_for_tests() {
-        return;
-    }
     programs::build();
     let scratch = Scratch::new("hosts-c");
     for name in ["h_hosts", "c_sessions", "c_sessions_late", "d_collectives"] {
@@ -91,6 +86,7 @@ fn programs_in_c_run_on_hosts() {
 }
 
 #[test]
+#[cfg_attr(not(has_libfabric), ignore = "libfabric.so.1 was not found")]
 fn mpi_opens_again_on_hosts() {
     on_hosts("mpi_opens_again_on_hosts", (3, "a:2,b"), || {
         for round in 0..3_u32 {
@@ -106,6 +102,7 @@ fn mpi_opens_again_on_hosts() {
 
 /// Tasks 0 and 1 share memory, and reach task 2 by the network. In the long form, tasks 2 and 3 share memory, too.
 #[test]
+#[cfg_attr(not(has_libfabric), ignore = "libfabric.so.1 was not found")]
 fn the_suite_is_right_within_and_between_hosts() {
     let hosts = if is_long() { (4, "a:2,b:2") } else { (3, "a:2,b:1") };
     on_hosts("the_suite_is_right_within_and_between_hosts", hosts, || {
@@ -120,6 +117,7 @@ fn the_suite_is_right_within_and_between_hosts() {
 /// The first message between two hosts has to wait until they are connected, for which both tasks must make progress. The message leaves
 /// although its sender makes no call after it.
 #[test]
+#[cfg_attr(not(has_libfabric), ignore = "libfabric.so.1 was not found")]
 fn a_first_message_leaves_while_its_sender_computes() {
     on_hosts("a_first_message_leaves_while_its_sender_computes", (2, "a,b"), || {
         let task = Task::join().expect("an agent made a job");
@@ -143,12 +141,14 @@ fn a_first_message_leaves_while_its_sender_computes() {
 
 /// A copy of a task, made by fork, leaves the network to its task: while messages wait, while they are sent, and afterwards.
 #[test]
+#[cfg_attr(not(has_libfabric), ignore = "libfabric.so.1 was not found")]
 fn a_copy_leaves_the_network_to_its_task() {
     on_hosts("a_copy_leaves_the_network_to_its_task", (2, "a,b"), || makes_copies(false));
 }
 
 /// In a job that goes on after failures, the end of the copy, which peers would take for the end of its task, does not end the job.
 #[test]
+#[cfg_attr(not(has_libfabric), ignore = "libfabric.so.1 was not found")]
 fn a_copy_leaves_the_network_to_its_task_in_jobs_that_go_on_after_failures() {
     let test = "a_copy_leaves_the_network_to_its_task_in_jobs_that_go_on_after_failures";
     on_hosts(test, (2, "a,b"), || makes_copies(true));
@@ -187,6 +187,7 @@ fn makes_copies(goes_on: bool) {
 
 /// The network carries out gets as reads: no byte of a get arrives as a packet. No read uses a registration that has ended.
 #[test]
+#[cfg_attr(not(has_libfabric), ignore = "libfabric.so.1 was not found")]
 fn the_network_reads_memory_of_other_hosts_until_its_registration_ends() {
     let test = "the_network_reads_memory_of_other_hosts_until_its_registration_ends";
     on_hosts(test, (3, "a:2,b"), || {
@@ -225,6 +226,7 @@ fn the_network_reads_memory_of_other_hosts_until_its_registration_ends() {
 }
 
 #[test]
+#[cfg_attr(not(has_libfabric), ignore = "libfabric.so.1 was not found")]
 fn collectives_and_long_messages_cross_three_hosts() {
     on_hosts("collectives_and_long_messages_cross_three_hosts", (4, "a,b:2,c"), || {
         let environment = Environment::init().expect("an agent made a job");
@@ -244,6 +246,7 @@ fn collectives_and_long_messages_cross_three_hosts() {
 
 /// Task 2 is the second task of its host.
 #[test]
+#[cfg_attr(not(has_libfabric), ignore = "libfabric.so.1 was not found")]
 fn only_one_task_of_a_host_sends_to_other_hosts_in_collectives() {
     on_hosts("only_one_task_of_a_host_sends_to_other_hosts_in_collectives", (4, "a,b:2,c"), || {
         let environment = Environment::init().expect("an agent made a job");
@@ -279,6 +282,7 @@ fn only_one_task_of_a_host_sends_to_other_hosts_in_collectives() {
 
 /// Task 0 owns the element, task 1 shares memory with it, and task 2 reaches it by the network.
 #[test]
+#[cfg_attr(not(has_libfabric), ignore = "libfabric.so.1 was not found")]
 fn the_owner_and_near_and_far_tasks_update_one_element() {
     on_hosts("the_owner_and_near_and_far_tasks_update_one_element", (3, "a:2,b"), || {
         const ROUNDS: u64 = 200;
@@ -310,6 +314,7 @@ fn the_owner_and_near_and_far_tasks_update_one_element() {
 
 /// The host of task 2 is lost, because its agent ends. The other tasks get an error, and go on.
 #[test]
+#[cfg_attr(not(has_libfabric), ignore = "libfabric.so.1 was not found")]
 fn a_host_that_is_lost_is_an_error_at_the_others() {
     let said = said_on_hosts("a_host_that_is_lost_is_an_error_at_the_others", (3, "a,b,c"), || {
         Task::join().expect("an agent made a job").job().set_continue_on_failure(true);
@@ -352,6 +357,7 @@ fn a_host_that_is_lost_is_an_error_at_the_others() {
 /// Task 0 ends without joining the job, when task 1 has joined. Task 2 joins later. The launcher ends the job a second after task 0's end.
 /// If a busy machine did not run task 2 until then, the job is run again.
 #[test]
+#[cfg_attr(not(has_libfabric), ignore = "libfabric.so.1 was not found")]
 fn a_task_that_never_joins_is_told_to_other_hosts() {
     let run = || {
         said_on_hosts("a_task_that_never_joins_is_told_to_other_hosts", (3, "a,b,c"), || {
@@ -385,6 +391,7 @@ fn a_task_that_never_joins_is_told_to_other_hosts() {
 
 /// The files of a job have no names, so that nothing is left of it when all of its processes are gone.
 #[test]
+#[cfg_attr(not(has_libfabric), ignore = "libfabric.so.1 was not found")]
 fn no_process_and_no_file_is_left_whichever_process_is_killed() {
     let test = "no_process_and_no_file_is_left_whichever_process_is_killed";
     if std::env::var_os("AM_JOB").is_some() {
@@ -398,9 +405,6 @@ fn no_process_and_no_file_is_left_whichever_process_is_killed() {
         assert!(!names.iter().any(|name| name.starts_with("/dev/shm/")), "{names:?}");
         println!("task {}", std::process::id());
         let _ = environment.world().recv(&mut 0_u8, environment.world().rank(), 0);
-        return;
-    }
-    if !am_via_ofi::is_there_for_tests() {
         return;
     }
     programs::build();
@@ -450,6 +454,7 @@ fn parent_of(process: u32) -> Option<u32> {
 /// The two tasks try again if the waiter found the lock free without a wake (it also looks at intervals, or was late), or if it had to poll
 /// because the provider could not announce what arrives.
 #[test]
+#[cfg_attr(not(has_libfabric), ignore = "libfabric.so.1 was not found")]
 fn a_window_lock_is_handed_over_between_hosts_without_polling() {
     on_hosts("a_window_lock_is_handed_over_between_hosts_without_polling", (4, "a:2,b:2"), || {
         let environment = Environment::init().expect("an agent made a job");
@@ -506,6 +511,7 @@ fn a_window_lock_is_handed_over_between_hosts_without_polling() {
 /// A task sleeps until it is woken, whether it waits for a near or a far task: it does not poll near and far tasks in turn. Task 0 has near
 /// peers, task 2 has none.
 #[test]
+#[cfg_attr(not(has_libfabric), ignore = "libfabric.so.1 was not found")]
 fn a_task_that_waits_for_another_host_sleeps_until_it_is_woken() {
     on_hosts("a_task_that_waits_for_another_host_sleeps_until_it_is_woken", (3, "a:2,b"), || {
         let environment = Environment::init().expect("an agent made a job");
@@ -541,6 +547,7 @@ fn context_switches() -> u64 {
 
 /// Tasks 0 and 1 share memory: a shared window of a communicator of these tasks is in one file.
 #[test]
+#[cfg_attr(not(has_libfabric), ignore = "libfabric.so.1 was not found")]
 fn tasks_of_one_host_are_a_communicator_with_shared_memory() {
     on_hosts("tasks_of_one_host_are_a_communicator_with_shared_memory", (3, "a:2,b"), || {
         let environment = Environment::init().expect("an agent made a job");

@@ -150,16 +150,6 @@ fn is_any_marked(wanted: &str) -> bool {
     })
 }
 
-/// Whether tests of several hosts can run: this process may give other processes a different host name, and the network's library is there.
-/// Prints if the host names are the obstacle.
-fn may_name_hosts() -> bool {
-    let may = Command::new("unshare").args(["--uts", "true"]).status().is_ok_and(|status| status.success());
-    if !may {
-        println!("not tested: a test may not make hosts here (unshare --uts)");
-    }
-    may && am_via_ofi::is_there_for_tests()
-}
-
 fn all_well(ended: &Ended) {
     for (status, said) in &ended.tasks {
         assert!(status.success() && said.contains("the body has ended"), "{status}: {said}");
@@ -187,34 +177,28 @@ fn tasks_of_another_launcher_are_one_job() {
 }
 
 #[test]
+#[cfg_attr(not(has_libfabric), ignore = "libfabric.so.1 was not found")]
+#[cfg_attr(not(may_unshare), ignore = "namespaces may not be made here (unshare)")]
 fn tasks_of_another_launcher_on_two_hosts_are_one_job() {
-    if std::env::var_os("PMI_FD").is_some() || may_name_hosts() {
-        let hosts = ["a", "b", "a", "b"];
-        all_well(&launched("tasks_of_another_launcher_on_two_hosts_are_one_job", &hosts, add_ranks));
-    }
+    let hosts = ["a", "b", "a", "b"];
+    all_well(&launched("tasks_of_another_launcher_on_two_hosts_are_one_job", &hosts, add_ranks));
 }
 
 /// Names do not decide: tasks of one name whose memory cannot be shared are tasks of several hosts, as in containers.
 #[test]
+#[cfg_attr(not(has_libfabric), ignore = "libfabric.so.1 was not found")]
+#[cfg_attr(not(may_unshare), ignore = "namespaces may not be made here (unshare)")]
 fn tasks_that_cannot_share_memory_are_on_several_hosts() {
-    let is_task = std::env::var_os("PMI_FD").is_some();
-    let mut probe = Command::new("unshare");
-    if !is_task && !probe.args(["--user", "--map-root-user", "true"]).status().is_ok_and(|end| end.success())
-    {
-        return println!("not tested: a test may not make user namespaces here (unshare --user)");
-    }
-    if is_task || am_via_ofi::is_there_for_tests() {
-        let hosts = ["", APART, "", APART];
-        all_well(&launched("tasks_that_cannot_share_memory_are_on_several_hosts", &hosts, || {
-            let task = Task::join().expect("the launcher tells of the job");
-            // A user namespace has one task.
-            let is_near = |other: u32| other == task.number() || (task.number() % 2, other % 2) == (0, 0);
-            let near: Vec<bool> = (0..4).map(|other| !task.job().is_far(other)).collect();
-            assert_eq!(near, (0..4).map(is_near).collect::<Vec<_>>());
-            drop(task);
-            add_ranks();
-        }));
-    }
+    let hosts = ["", APART, "", APART];
+    all_well(&launched("tasks_that_cannot_share_memory_are_on_several_hosts", &hosts, || {
+        let task = Task::join().expect("the launcher tells of the job");
+        // A user namespace has one task.
+        let is_near = |other: u32| other == task.number() || (task.number() % 2, other % 2) == (0, 0);
+        let near: Vec<bool> = (0..4).map(|other| !task.job().is_far(other)).collect();
+        assert_eq!(near, (0..4).map(is_near).collect::<Vec<_>>());
+        drop(task);
+        add_ranks();
+    }));
 }
 
 /// A program that goes on when a task fails: task 1 is killed, and the other tasks wait until they know that, and print the cause.
@@ -249,11 +233,11 @@ fn the_death_of_a_task_is_told_to_the_others() {
 }
 
 #[test]
+#[cfg_attr(not(has_libfabric), ignore = "libfabric.so.1 was not found")]
+#[cfg_attr(not(may_unshare), ignore = "namespaces may not be made here (unshare)")]
 fn the_death_of_a_task_is_told_to_other_hosts() {
-    if std::env::var_os("PMI_FD").is_some() || may_name_hosts() {
-        let hosts = ["a", "b", "c"];
-        tells_of_the_death(&launched("the_death_of_a_task_is_told_to_other_hosts", &hosts, see_a_death));
-    }
+    let hosts = ["a", "b", "c"];
+    tells_of_the_death(&launched("the_death_of_a_task_is_told_to_other_hosts", &hosts, see_a_death));
 }
 
 #[test]

@@ -68,7 +68,7 @@ fn must_say(said: &str, expected: &[&str]) {
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn jobs_that_hang_are_reported_with_the_reason() {
-    let jobs: [fn(); 11] = [
+    at_once(&[
         two_tasks_that_receive_from_each_other_are_named_with_their_lines,
         ranks_of_another_communicator_are_told_as_tasks,
         two_long_sends_that_nobody_receives_are_a_dead_lock,
@@ -78,11 +78,22 @@ fn jobs_that_hang_are_reported_with_the_reason() {
         a_receive_from_a_task_that_has_left_is_told,
         a_wait_that_ends_is_reported_where_that_is_asked_for,
         a_dead_lock_is_reported_once_without_being_asked_for_and_as_json_where_that_is_wanted,
+    ]);
+}
+
+#[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
+#[cfg_attr(not(has_libfabric), ignore = "libfabric.so.1 was not found")]
+fn jobs_of_several_hosts_that_hang_are_reported() {
+    at_once(&[
         a_task_on_another_host_that_does_not_come_to_a_barrier_is_found,
         a_dead_lock_between_hosts_is_reported_with_the_hosts,
-    ];
-    // A thread that panics prints its message, and the scope then panics, too.
-    std::thread::scope(|scope| jobs.into_iter().for_each(|job| drop(scope.spawn(job))));
+    ]);
+}
+
+/// A thread that panics prints its message, and the scope then panics, too.
+fn at_once(jobs: &[fn()]) {
+    std::thread::scope(|scope| jobs.iter().for_each(|job| drop(scope.spawn(job))));
 }
 
 fn two_tasks_that_receive_from_each_other_are_named_with_their_lines() {
@@ -255,9 +266,6 @@ fn on_hosts(scratch: &Scratch, limit: &str, shape: &str) -> Command {
 }
 
 fn a_task_on_another_host_that_does_not_come_to_a_barrier_is_found() {
-    if !am_via_ofi::is_there_for_tests() {
-        return;
-    }
     let scratch = Scratch::new("hangs-hosts-barrier");
     // The report comes before the limit ends the job. Without the limit there is no report, since one task computes.
     said_before_the_limit(
@@ -267,9 +275,6 @@ fn a_task_on_another_host_that_does_not_come_to_a_barrier_is_found() {
 }
 
 fn a_dead_lock_between_hosts_is_reported_with_the_hosts() {
-    if !am_via_ofi::is_there_for_tests() {
-        return;
-    }
     let dead_lock = [
         "task 0 on host a: waits in MPI_Recv, called by receive_from at k_hangs.c:",
         "receive from task 1, tag 7",

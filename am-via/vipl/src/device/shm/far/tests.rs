@@ -7,11 +7,8 @@ use super::reads::{KEY_MESSAGE_BYTES, OFFERED_MAX};
 use super::*;
 use crate::device::{Entry, Operation, Payload};
 
-/// The network end of a context without connections. `None` without libfabric.
-fn far() -> Option<Far> {
-    if !am_via_ofi::is_there_for_tests() {
-        return None;
-    }
+/// The network end of a context without connections.
+fn far() -> Far {
     let (_file, mapping) = Mapping::anonymous(4096).expect("a page");
     let endpoint = Endpoint::open().expect("libfabric is there");
     let links = Links {
@@ -25,7 +22,7 @@ fn far() -> Option<Far> {
         strangers: Strangers::default(),
         reads: Reads::default(),
     };
-    Some(Far(Arc::new(Mutex::new(State {
+    Far(Arc::new(Mutex::new(State {
         endpoint,
         links,
         broken: Vec::new(),
@@ -35,7 +32,7 @@ fn far() -> Option<Far> {
         rounds: 0,
         has_unseen: false,
         failed: None,
-    }))))
+    })))
 }
 
 /// The network thread's end of a context.
@@ -45,8 +42,9 @@ fn carrier(far: &Far) -> Unsent {
 
 /// A message that the network thread takes resets the count of wake-ups without a message.
 #[test]
+#[ignore = "needs libfabric"]
 fn a_message_that_the_thread_takes_lets_the_task_sleep_on_the_file_again() {
-    let Some(far) = far() else { return };
+    let far = far();
     let mut peer = Endpoint::open().expect("libfabric is there");
     let to = peer.add_peer(far.lock().endpoint.address()).expect("an address");
     far.lock().vain = VAIN_MAX;
@@ -63,8 +61,9 @@ fn a_message_that_the_thread_takes_lets_the_task_sleep_on_the_file_again() {
 }
 
 #[test]
+#[ignore = "needs libfabric"]
 fn each_progress_after_a_panic_of_the_thread_reports_it_and_the_task_does_not_sleep() {
-    let Some(far) = far() else { return };
+    let far = far();
     far.progress().expect("the network is there");
     carrier(&far).fail("it has panicked".to_owned());
     for _ in 0..2 {
@@ -94,10 +93,10 @@ struct Side {
 }
 
 impl Side {
-    fn open(task: u32) -> Option<Self> {
-        let far = far()?;
+    fn open(task: u32) -> Self {
+        let far = far();
         far.lock().links.own = NodeAddress { task, context: 0 };
-        Some(Self { far, near: near_end(&Slots::new()) })
+        Self { far, near: near_end(&Slots::new()) }
     }
 
     fn join(&mut self, task: u32, address: &[u8]) {
@@ -166,9 +165,8 @@ impl Waiting for Nothing {
 }
 
 impl Pair {
-    /// `None` without libfabric.
-    fn open() -> Option<Self> {
-        let (mut sender, mut receiver) = (Side::open(0)?, Side::open(1)?);
+    fn open() -> Self {
+        let (mut sender, mut receiver) = (Side::open(0), Side::open(1));
         let [from, to] = [&sender, &receiver].map(|side| side.far.lock().endpoint.address().to_vec());
         sender.join(1, &to);
         receiver.join(0, &from);
@@ -177,14 +175,15 @@ impl Pair {
         // The first line connects the two endpoints.
         pair.post(0);
         pair.receive_all();
-        Some(pair)
+        pair
     }
 
-    /// A pair with its sender's network end and its receiver's address. `None` also if the network does not carry long lines together.
-    fn open_for_drafts() -> Option<(Self, Far, NodeAddress)> {
-        let pair = Self::open()?;
+    /// A pair with its sender's network end and its receiver's address.
+    fn open_for_drafts() -> (Self, Far, NodeAddress) {
+        let pair = Self::open();
         let far = pair.sender.far.clone();
-        far.carries_together(4, 4 * (16 << 10)).then_some((pair, far, NodeAddress { task: 1, context: 0 }))
+        assert!(far.carries_together(4, 4 * (16 << 10)), "the network must carry long lines together");
+        (pair, far, NodeAddress { task: 1, context: 0 })
     }
 
     /// Posts a line with `len` bytes in its area.
@@ -279,8 +278,9 @@ impl Pair {
 /// The lines of the first posts after the task's progress leave at once, and further short lines leave together. A short line does not wait
 /// for a long one. Once enough bytes wait, they leave before the task's next progress.
 #[test]
+#[ignore = "needs libfabric"]
 fn short_lines_of_a_burst_share_messages() {
-    let Some(mut pair) = Pair::open() else { return };
+    let mut pair = Pair::open();
     pair.carry_nothing();
     for (len, messages) in [(0, 8 + 2), (40, 8 + 2), (1024, 8 + 4), (9000, 8 + 32)] {
         let before = pair.sent();
@@ -303,8 +303,9 @@ fn short_lines_of_a_burst_share_messages() {
 /// Long lines that are posted together are written in the message that carries them. Each of these: what was announced is posted in whole,
 /// in part, or with short lines between; and a long line follows that was not announced.
 #[test]
+#[ignore = "needs libfabric 2, whose messages are longer"]
 fn the_lines_of_a_long_message_are_written_where_the_network_sends_them() {
-    let Some((mut pair, far, peer)) = Pair::open_for_drafts() else { return };
+    let (mut pair, far, peer) = Pair::open_for_drafts();
     let is_drafted = || far.lock().links.all[0].is_drafted();
     for round in 0..50 {
         for (lines, drafted) in [
@@ -337,8 +338,9 @@ fn the_lines_of_a_long_message_are_written_where_the_network_sends_them() {
 /// The program gives up a line whose bytes it has begun to write in the draft, and posts another one. What was written for the line that
 /// was given up is not sent, and the next area does not lie on those of the lines before it.
 #[test]
+#[ignore = "needs libfabric 2, whose messages are longer"]
 fn the_area_of_a_line_that_was_given_up_is_used_for_the_next_line() {
-    let Some((mut pair, far, peer)) = Pair::open_for_drafts() else { return };
+    let (mut pair, far, peer) = Pair::open_for_drafts();
     for lens in [[16384, 16384], [100, 16384], [9000, 10000], [0, 9000]] {
         for progresses in [false, true] {
             far.expect_posts(peer, 4);
@@ -366,8 +368,9 @@ fn the_area_of_a_line_that_was_given_up_is_used_for_the_next_line() {
 /// Each announcement of a burst brings the key of its data, even if the announcement waits for the lines before it. A registration that
 /// ends before its key is sent leaves no key.
 #[test]
+#[ignore = "needs libfabric"]
 fn the_next_lines_bring_the_keys_of_all_offered_memory() {
-    let Some(mut pair) = Pair::open() else { return };
+    let mut pair = Pair::open();
     let far = pair.sender.far.clone();
     if !far.can_read() {
         return;
@@ -396,8 +399,9 @@ fn the_next_lines_bring_the_keys_of_all_offered_memory() {
 /// The network delivers numbered messages out of order, and some of them again. The receiver gets each line once, in the order of the
 /// numbers, as soon as all earlier messages have arrived.
 #[test]
+#[ignore = "needs libfabric"]
 fn messages_out_of_order_and_twice_are_taken_in_order_and_once() {
-    let Some(mut pair) = Pair::open() else { return };
+    let mut pair = Pair::open();
     let seed = 4711;
     println!("seed {seed}");
     let mut random = Random(seed);
@@ -434,8 +438,9 @@ fn messages_out_of_order_and_twice_are_taken_in_order_and_once() {
 
 /// The number of keys in a message is a claim.
 #[test]
+#[ignore = "needs libfabric"]
 fn messages_with_fewer_keys_than_they_claim_are_dropped() {
-    let Some(mut pair) = Pair::open() else { return };
+    let mut pair = Pair::open();
     let word = Kind::Keyed.word(NodeAddress { task: 0, context: 0 });
     for claimed in [0, 1, 3, 1 << 30, u32::MAX] {
         let mut bytes = vec![0; 4 + 3 * KEY_MESSAGE_BYTES + 2 * BEFORE_AREA_BYTES];
@@ -454,8 +459,9 @@ fn messages_with_fewer_keys_than_they_claim_are_dropped() {
 
 /// Lines that are held leave although the task makes no progress.
 #[test]
+#[ignore = "needs libfabric"]
 fn the_last_lines_of_a_burst_leave_while_the_task_computes() {
-    let Some(mut pair) = Pair::open() else { return };
+    let mut pair = Pair::open();
     for _ in 0..20 {
         pair.post(8);
     }
@@ -476,8 +482,9 @@ fn the_last_lines_of_a_burst_leave_while_the_task_computes() {
 
 /// A get asks the owner for the key, and the owner closes instead of answering.
 #[test]
+#[ignore = "needs libfabric"]
 fn a_read_that_waits_for_a_key_ends_if_the_owner_closes() {
-    let Some(pair) = Pair::open() else { return };
+    let pair = Pair::open();
     if !pair.sender.far.can_read() {
         return;
     }
