@@ -260,6 +260,19 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Turn::enter(&*self.shared).ok()
     }
 
+    /// [`state_to_end`](Self::state_to_end) for the drop of a guard, which may not return before it has ended its operations: they would
+    /// use memory that is no longer lent. Inside another call the process ends, because the program could catch a panic.
+    pub(crate) fn state_or_abort(&self, what: &str) -> Turn<'_, F, L> {
+        let Some(state) = self.state_to_end() else {
+            crate::job::complain!(
+                "mpi-over-am: {what} ends inside another call of its environment, which has to return first. Operations would \
+                 use memory that is no longer lent, so this process ends."
+            );
+            std::process::abort();
+        };
+        state
+    }
+
     /// A handle on the state, which may outlive this communicator.
     pub(crate) fn handle_on_state(&self) -> Arc<L::Cell<State<F>>> {
         Arc::clone(&self.shared)
@@ -373,5 +386,43 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     #[inline(never)]
     fn unknown_rank(&self, rank: u32) -> Error {
         Error::UnknownRank { rank, size: self.peers }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use am_core::testing::loopback::{Config, network};
+
+    use crate::{Environment, Settings};
+
+    /// Set in the process that must end.
+    const CHILD: &str = "MPI_OVER_AM_GUARD_ENDS";
+
+    /// A panic could be caught, and the program would go on while operations use memory that is no longer lent.
+    #[test]
+    fn a_guard_that_cannot_end_its_operations_ends_the_process() {
+        if std::env::var_os(CHILD).is_some() {
+            let fabric = network(Config::new(1)).1.pop().expect("one task");
+            let environment = Environment::with_fabric(fabric, &Settings::default()).expect("it starts");
+            let world = environment.world();
+            let other_call = world.state().expect("no call is under way");
+            let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                drop(world.state_or_abort("a scope"));
+            }));
+            drop(other_call);
+            panic!("the process goes on: {caught:?}");
+        }
+        let name = "communicator::tests::a_guard_that_cannot_end_its_operations_ends_the_process";
+        let child = Command::new(std::env::current_exe().expect("this test"))
+            .args([name, "--exact", "--nocapture"])
+            .env(CHILD, "1")
+            .stdout(Stdio::null())
+            .output()
+            .expect("it starts");
+        let errors = String::from_utf8_lossy(&child.stderr);
+        assert!(errors.contains("a scope ends inside another call of its environment"), "{errors}");
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&child.status), Some(6), "{errors}");
     }
 }

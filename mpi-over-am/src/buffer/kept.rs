@@ -2,6 +2,7 @@
 
 use std::any::TypeId;
 use std::mem::ManuallyDrop;
+use std::panic::catch_unwind;
 use std::ptr::NonNull;
 
 /// A vector whose element type is erased. Erasing it allocates nothing.
@@ -49,7 +50,10 @@ impl Drop for KeptVec {
     fn drop(&mut self) {
         // SAFETY: `at`, `len` and `capacity` are those of the vector from which `new` made this value, and `free` is for its element type.
         // Nothing else frees the vector: `into_vec` prevents this drop.
-        unsafe { (self.free)(self.at, self.len, self.capacity) }
+        let freed = catch_unwind(|| unsafe { (self.free)(self.at, self.len, self.capacity) });
+        // Elements have destructors of the program, which may run while the engine handles an arrival. Their panics, which the panic hook
+        // has reported, must not unwind through the engine.
+        std::mem::forget(freed);
     }
 }
 

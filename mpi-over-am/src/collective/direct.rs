@@ -91,11 +91,7 @@ impl<'a, F: Fabric, L: LockPolicy> Direct<'a, F, L> {
     #[cold]
     #[inline(never)]
     fn abandon(&mut self) {
-        // If this fails, the program must end: otherwise operations would use memory that is no longer borrowed.
-        let mut state = self
-            .communicator
-            .state_to_end()
-            .expect("no call of this environment is under way when a collective ends");
+        let mut state = self.communicator.state_or_abort("a blocking collective");
         for (request, _) in self.pending.drain(..) {
             end(&mut state, request);
             // The caller gets the first error.

@@ -50,7 +50,7 @@ use crate::op::Combine;
 use crate::policy::LockPolicy;
 use crate::progress::start_schedule;
 use crate::request_id::RequestId;
-use crate::request_table::{Recipe, Schedule};
+use crate::request_table::{NO_SCOPE, Recipe, Schedule};
 use crate::settings::Check;
 pub use call::{Collective, Neighbours, Parts};
 use direct::Direct;
@@ -81,7 +81,7 @@ impl Collective {
     /// # Errors
     /// Those of [`run`](Self::run); no request exists then.
     pub fn start<F: Fabric, L: LockPolicy>(&self, communicator: &Communicator<F, L>) -> Result<RequestId> {
-        communicator.start_collective(self, Series::Started, 0)
+        communicator.start_collective(self, Series::Started, NO_SCOPE)
     }
 
     /// Makes the collective persistent (`MPI_Barrier_init` and the like), to be [started](Communicator::start). All tasks must make these
@@ -91,16 +91,21 @@ impl Collective {
     /// # Errors
     /// Those of [`run`](Self::run).
     pub fn keep<F: Fabric, L: LockPolicy>(&self, communicator: &Communicator<F, L>) -> Result<RequestId> {
-        let (schedule, _) = communicator.record(self, Series::Persistent)?;
-        Ok(communicator.state()?.handlers().requests.insert_persistent(false, Recipe::Schedule(schedule)))
+        communicator.keep_collective(self).map(|id| communicator.numbered(id))
     }
 }
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// Starts a collective. `scope` is the number of the scope that its request belongs to; 0: none.
+    /// Starts a collective. `scope` is the number of the scope that its request belongs to, or [`NO_SCOPE`].
     fn start_collective(&self, collective: &Collective, series: Series, scope: u32) -> Result<RequestId> {
         let schedule = self.record(collective, series)?;
         Ok(start_schedule(&mut *self.state()?, schedule, scope))
+    }
+
+    /// [`Collective::keep`], for a typed object.
+    fn keep_collective(&self, collective: &Collective) -> Result<RequestId> {
+        let (schedule, _) = self.record(collective, Series::Persistent)?;
+        Ok(self.state()?.handlers().requests.insert_persistent(false, Recipe::Schedule(schedule)))
     }
 
     /// Records a collective as a schedule, for the communicator's board if there is a ticket.

@@ -11,8 +11,10 @@ use crate::communicator::Communicator;
 use crate::error::Result;
 use crate::op::{Combine, Op, Operation, TypedOperation};
 use crate::policy::LockPolicy;
+use crate::progress::start_schedule;
 use crate::rank::ROOT;
 use crate::request::{OwnedRequest, Persistent, Request, Scope};
+use crate::request_table::NO_SCOPE;
 
 /// A collective with its arguments, not started yet. Made by the functions of [`collective`](super).
 ///
@@ -304,7 +306,8 @@ impl<B: sealed::Owned, O: KeptOperator, M: Make<B>> Prepared<B, O, M> {
         communicator: &Communicator<F, L>,
     ) -> Result<OwnedRequest<B::Item, F, L>> {
         let collective = (self.make)(&mut self.buffer, communicator.place(), self.operator.into_op())?;
-        communicator.keep(collective.start(communicator)?, self.buffer.into_vec())
+        let schedule = communicator.record(&collective, Series::Started)?;
+        communicator.own(self.buffer.into_vec(), |state| Ok(start_schedule(&mut *state, schedule, NO_SCOPE)))
     }
 
     /// Makes the collective persistent, for repeated starts (`MPI_Barrier_init` and the like; MPI 5.0 section 6.13). All tasks must make
@@ -317,7 +320,7 @@ impl<B: sealed::Owned, O: KeptOperator, M: Make<B>> Prepared<B, O, M> {
         communicator: &Communicator<F, L>,
     ) -> Result<Persistent<B::Item, F, L>> {
         let collective = (self.make)(&mut self.buffer, communicator.place(), self.operator.into_op())?;
-        let id = collective.keep(communicator)?;
+        let id = communicator.keep_collective(&collective)?;
         Ok(Persistent::of_request(communicator, id, self.buffer.into_vec()))
     }
 }

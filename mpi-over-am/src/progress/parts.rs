@@ -38,6 +38,7 @@ impl Receiving {
             let part =
                 self.data.window(partition.saturating_mul(channel.partition_len), channel.partition_len);
             let request = context.handlers_mut().requests.insert(true);
+            context.handlers_mut().requests.hold(request);
             protocol::receive_window_as(context, pattern, part, request);
             self.under_way.push(Some(request));
         }

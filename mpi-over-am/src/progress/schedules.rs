@@ -18,7 +18,7 @@ use crate::message::Mode;
 use crate::op::{Combine, Op};
 use crate::protocol;
 use crate::request_id::RequestId;
-use crate::request_table::{Act, Schedule, Step};
+use crate::request_table::{Act, NO_SCOPE, Schedule, Step};
 use crate::state::State;
 use crate::status::Status;
 use crate::under_way::{Pending, Running, Schedules};
@@ -99,16 +99,35 @@ pub(crate) fn check_len(status: Status, expected: Option<u64>) -> Result<()> {
     }
 }
 
-/// Starts a schedule as a new request of a scope (0: none).
+/// Starts a schedule as a new request of a scope, or of none ([`NO_SCOPE`]).
 pub(crate) fn start_schedule<F: Fabric>(
     state: &mut State<F>,
     (schedule, ticket): (Arc<Schedule>, Option<Ticket>),
     scope: u32,
 ) -> RequestId {
     let request = state.handlers().requests.insert(false);
-    state.handlers().requests.set_scope(request, scope);
-    start_schedule_as(state, (schedule, ticket), request);
+    if scope != NO_SCOPE {
+        state.handlers().requests.set_scope(request, scope);
+    }
+    let starting = StartUnwinds { state, request };
+    start_schedule_as(starting.state, (schedule, ticket), request);
+    std::mem::forget(starting);
     request
+}
+
+/// Dropped if an operator unwinds out of the start of a schedule. The caller gets no request then, so it cannot keep the memory for the
+/// schedule, which therefore ends here.
+struct StartUnwinds<'a, F: Fabric> {
+    state: &'a mut State<F>,
+    request: RequestId,
+}
+
+impl<F: Fabric> Drop for StartUnwinds<'_, F> {
+    fn drop(&mut self) {
+        end_operation(self.state, self.request);
+        // The caller gets the panic.
+        let _ = self.state.handlers().requests.take(self.request);
+    }
 }
 
 /// Starts a schedule for an existing request.

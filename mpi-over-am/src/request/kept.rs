@@ -3,6 +3,7 @@
 use am_core::fabric::Fabric;
 use bytemuck::{AnyBitPattern, NoUninit};
 
+use super::{one, persistent};
 use crate::buffer::{KeptVec, RecvData, SendData, buffer_to_keep, bytes_to_keep};
 use crate::communicator::Communicator;
 use crate::error::{Error, Result};
@@ -31,7 +32,6 @@ pub struct Persistent<T: Send + 'static, F: Fabric = JobFabric, L: LockPolicy = 
     communicator: Communicator<F, L>,
     id: RequestId,
     buffer: Vec<T>,
-    is_under_way: bool,
 }
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
@@ -47,7 +47,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         tag: i32,
     ) -> Result<Persistent<T, F, L>> {
         let bytes = SendData::from_bytes(bytes_to_keep(self, &data));
-        let id = self.send_init_data(mode, &bytes, dest, tag)?;
+        let id = self.init_send(mode, &bytes, dest, tag)?;
         Ok(Persistent::of_request(self, id, data))
     }
 
@@ -62,15 +62,15 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         tag: impl Into<Tag>,
     ) -> Result<Persistent<T, F, L>> {
         let data = RecvData::from_buffer(buffer_to_keep(self, &mut buffer));
-        let id = self.recv_init_data(&data, source, tag)?;
+        let id = self.init_receive(&data, source.into(), tag.into())?;
         Ok(Persistent::of_request(self, id, buffer))
     }
 }
 
 impl<T: Send + 'static, F: Fabric, L: LockPolicy> Persistent<T, F, L> {
-    /// Wraps a persistent request, which is not started, and its buffer.
+    /// Wraps a persistent request that is held and not started, and its buffer.
     pub(crate) fn of_request(communicator: &Communicator<F, L>, id: RequestId, buffer: Vec<T>) -> Self {
-        Self { communicator: communicator.clone(), id, buffer, is_under_way: false }
+        Self { communicator: communicator.clone(), id, buffer }
     }
 
     /// Starts the operation (`MPI_Start`).
@@ -78,9 +78,7 @@ impl<T: Send + 'static, F: Fabric, L: LockPolicy> Persistent<T, F, L> {
     /// # Errors
     /// [`Error::NotStartable`]: the operation is under way; the errors of the operation's start.
     pub fn start(&mut self) -> Result<()> {
-        self.communicator.start(self.id)?;
-        self.is_under_way = true;
-        Ok(())
+        persistent::start(&mut *self.communicator.state()?, self.id)
     }
 
     /// Starts all requests, in order (`MPI_Startall`).
@@ -99,9 +97,7 @@ impl<T: Send + 'static, F: Fabric, L: LockPolicy> Persistent<T, F, L> {
     /// # Errors
     /// The operation's error; an error while making progress, after which the operation is still under way.
     pub fn wait(&mut self) -> Result<Status> {
-        let result = self.communicator.wait(self.id);
-        self.is_under_way = self.communicator.is_under_way(self.id);
-        result
+        one::wait(&mut self.communicator.state()?, self.id)
     }
 
     /// Waits until all operations are complete (`MPI_Waitall`); returns their statuses in order.
@@ -121,9 +117,7 @@ impl<T: Send + 'static, F: Fabric, L: LockPolicy> Persistent<T, F, L> {
     /// # Errors
     /// Those of [`wait`](Self::wait).
     pub fn test(&mut self) -> Result<Option<Status>> {
-        let result = self.communicator.test(self.id);
-        self.is_under_way = self.communicator.is_under_way(self.id);
-        result
+        one::test(&mut self.communicator.state()?, self.id)
     }
 
     /// The buffer, while the operation is not under way.
@@ -131,7 +125,7 @@ impl<T: Send + 'static, F: Fabric, L: LockPolicy> Persistent<T, F, L> {
     /// # Errors
     /// [`Error::NotStartable`]: the operation is under way.
     pub fn buffer(&mut self) -> Result<&mut [T]> {
-        if self.is_under_way {
+        if self.communicator.is_under_way(self.id) {
             return Err(Error::NotStartable { request: self.id.number(), is_persistent: true });
         }
         Ok(&mut self.buffer)

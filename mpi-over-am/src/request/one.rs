@@ -20,7 +20,17 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// # Errors
     /// The operation's error; a request that does not exist; an error while making progress, after which the operation is still under way.
     pub fn wait(&self, request: RequestId) -> Result<Status> {
-        wait(&mut self.state()?, request)
+        let mut state = self.state()?;
+        if let Some(status) = state.handlers().requests.take_plain(request) {
+            return state.waited_for_nothing().map(|()| status);
+        }
+        state.handlers().requests.check(request)?;
+        state.wait_over(request)?;
+        let requests = &mut state.handlers().requests;
+        match requests.take_plain(request) {
+            Some(status) => Ok(status),
+            None => requests.take_by_number(request),
+        }
     }
 
     /// Makes progress. If the operation is complete, does the same as [`wait`](Self::wait).
@@ -28,7 +38,19 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// # Errors
     /// Those of [`wait`](Self::wait).
     pub fn test(&self, request: RequestId) -> Result<Option<Status>> {
-        test(&mut self.state()?, request)
+        let mut state = self.state()?;
+        if let Some(status) = state.handlers().requests.take_plain(request) {
+            return state.waited_for_nothing().map(|()| Some(status));
+        }
+        state.handlers().requests.check(request)?;
+        if !state.is_over_after_progress(request)? {
+            return Ok(None);
+        }
+        let requests = &mut state.handlers().requests;
+        match requests.take_plain(request) {
+            Some(status) => Ok(Some(status)),
+            None => requests.take_by_number(request).map(Some),
+        }
     }
 
     /// Cancels an operation that has not been matched (`MPI_Cancel`): it ends with [`Error::Cancelled`](crate::Error::Cancelled). Returns
@@ -39,25 +61,35 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// # Errors
     /// A request that does not exist.
     pub fn cancel(&self, request: RequestId) -> Result<bool> {
-        cancel(&mut *self.state()?, request)
+        let mut state = self.state()?;
+        state.handlers().requests.check(request)?;
+        Ok(cancel(&mut *state, request))
     }
 
     /// Ends an operation that no call will wait for, whatever its state. An unmatched operation is withdrawn, and transfers under way are
     /// waited for. Nothing uses the operation's memory when the call returns. Does nothing if the result was already taken.
     pub fn abandon(&self, request: RequestId) {
         let Some(mut state) = self.state_to_end() else { return };
+        state.wait_for_operator(request);
         if state.handlers().requests.check(request).is_err() {
             return;
         }
         match state.handlers().requests.phase(request) {
             Phase::Inactive => free(&mut state, request),
             _ => {
-                state.wait_for_operator(request);
                 end(&mut state, request);
                 // The caller has the error that led to this call.
                 let _ = state.handlers().requests.take(request);
             }
         }
+    }
+
+    /// Lets calls by number find a request that is held, and returns its number.
+    pub(crate) fn numbered(&self, request: RequestId) -> RequestId {
+        if let Some(mut state) = self.state_to_end() {
+            state.handlers().requests.give_number(request);
+        }
+        request
     }
 
     /// Whether the operation may be under way. A persistent request is not under way before its start or after its wait.
@@ -89,56 +121,34 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     }
 }
 
-/// See [`Communicator::wait`]. The result is taken under the same lock under which the operation was found complete.
+/// Waits for a request that a typed object holds. The result is taken under the same lock under which the operation was found complete.
 ///
 /// # Errors
 /// Those of [`Communicator::wait`].
-#[inline]
 pub(super) fn wait<F: Fabric, L: LockPolicy>(
     state: &mut Turn<'_, F, L>,
     request: RequestId,
 ) -> Result<Status> {
-    if let Some(status) = state.handlers().requests.take_plain(request) {
-        return state.waited_for_nothing().map(|()| status);
-    }
-    state.handlers().requests.check(request)?;
     state.wait_over(request)?;
-    let requests = &mut state.handlers().requests;
-    match requests.take_plain(request) {
-        Some(status) => Ok(status),
-        None => requests.take(request),
-    }
+    state.handlers().requests.take(request)
 }
 
-/// See [`Communicator::test`].
+/// Like [`wait`], but does not wait: `None` if the operation is not complete after progress.
 ///
 /// # Errors
-/// Those of [`Communicator::test`].
-#[inline]
+/// Those of [`Communicator::wait`].
 pub(super) fn test<F: Fabric, L: LockPolicy>(
     state: &mut Turn<'_, F, L>,
     request: RequestId,
 ) -> Result<Option<Status>> {
-    if let Some(status) = state.handlers().requests.take_plain(request) {
-        return state.waited_for_nothing().map(|()| Some(status));
-    }
-    state.handlers().requests.check(request)?;
     if !state.is_over_after_progress(request)? {
         return Ok(None);
     }
-    let requests = &mut state.handlers().requests;
-    match requests.take_plain(request) {
-        Some(status) => Ok(Some(status)),
-        None => requests.take(request).map(Some),
-    }
+    state.handlers().requests.take(request).map(Some)
 }
 
 /// See [`Communicator::cancel`].
-///
-/// # Errors
-/// Those of [`Communicator::cancel`].
-pub(super) fn cancel<F: Fabric>(state: &mut State<F>, request: RequestId) -> Result<bool> {
-    state.handlers().requests.check(request)?;
+pub(super) fn cancel<F: Fabric>(state: &mut State<F>, request: RequestId) -> bool {
     match state.handlers().requests.phase(request) {
         Phase::Posted => end(state, request),
         Phase::Moving if !state.handlers().requests.is_receive(request) => {
@@ -146,7 +156,7 @@ pub(super) fn cancel<F: Fabric>(state: &mut State<F>, request: RequestId) -> Res
         }
         _ => {}
     }
-    Ok(state.handlers().requests.was_cancelled(request))
+    state.handlers().requests.was_cancelled(request)
 }
 
 /// Frees a request. If its operation is under way, the operation completes without a wait.

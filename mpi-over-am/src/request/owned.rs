@@ -1,17 +1,20 @@
 //! Non-blocking operations that own their buffer, and return it when they are complete.
 
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use am_core::fabric::Fabric;
 
 use super::several::wait_any_over;
+use crate::blocking::send_buffered_data;
 use crate::buffer::{Equivalence, KeptVec, incoming_to_keep, outgoing_to_keep};
 use crate::communicator::Communicator;
 use crate::error::{Error, Result};
 use crate::job::JobFabric;
 use crate::message::Mode;
 use crate::policy::{LockPolicy, OneThread};
+use crate::protocol;
 use crate::rank::{Source, rank_or_null};
 use crate::request_id::RequestId;
 use crate::state::State;
@@ -78,8 +81,14 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         tag: i32,
     ) -> Result<OwnedRequest<T, F, L>> {
         let elements = outgoing_to_keep(self, &data)?;
-        let id = self.isend_data(mode, &elements, rank_or_null(dest), tag)?;
-        self.keep(id, data)
+        let route = self.route_or_nobody(rank_or_null(dest), tag)?;
+        self.own(data, |state| match route {
+            None => Ok(RequestId::ENDED_SEND),
+            Some(route) if mode == Mode::Buffered => {
+                send_buffered_data(state, &route, &elements).map(|()| RequestId::ENDED_SEND)
+            }
+            Some(route) => protocol::send_or_start(state, mode, &route, &elements),
+        })
     }
 
     /// Starts a receive into the elements of `buffer` (`MPI_Irecv`). The wait returns `buffer`.
@@ -93,30 +102,44 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         tag: impl Into<Tag>,
     ) -> Result<OwnedRequest<T, F, L>> {
         let elements = incoming_to_keep(self, &mut buffer)?;
-        let id = self.irecv_data(&elements, source, tag)?;
-        self.keep(id, buffer)
+        let pattern = self.pattern_or_nobody(source.into(), tag.into())?;
+        self.own(buffer, |state| {
+            let Some(pattern) = pattern else { return Ok(RequestId::RECEIVED_FROM_NOBODY) };
+            state.check_receives()?;
+            Ok(protocol::start_receive_data(state, pattern, &elements))
+        })
+    }
+
+    /// Starts an operation, and gives its request the memory that the operation uses, in one turn: no call by number finds the request.
+    ///
+    /// # Errors
+    /// Those of every call and of `start`; no operation uses the memory then.
+    pub(crate) fn own<T: Send + 'static>(
+        &self,
+        memory: Vec<T>,
+        start: impl FnOnce(&mut Turn<'_, F, L>) -> Result<RequestId>,
+    ) -> Result<OwnedRequest<T, F, L>> {
+        let mut state = self.state()?;
+        // Not freed if `start` unwinds.
+        let memory = ManuallyDrop::new(memory);
+        let started = start(&mut state);
+        let memory = ManuallyDrop::into_inner(memory);
+        started.map(|id| self.owned(state, id, memory))
     }
 
     /// Gives a request the memory that its operation uses.
-    pub(crate) fn keep<T: Send + 'static>(
+    pub(crate) fn owned<T: Send + 'static>(
         &self,
+        mut state: Turn<'_, F, L>,
         id: RequestId,
         memory: Vec<T>,
-    ) -> Result<OwnedRequest<T, F, L>> {
-        match self.state() {
-            Ok(mut state) => {
-                let requests = &mut state.handlers().requests;
-                let id = requests.with_record(id);
-                requests.keep(id, KeptVec::new(memory));
-                drop(state);
-                Ok(OwnedRequest { shared: self.handle_on_state(), id, _buffer: PhantomData })
-            }
-            Err(error) => {
-                // The operation has started and cannot be ended here: the memory must stay.
-                std::mem::forget(memory);
-                Err(error)
-            }
-        }
+    ) -> OwnedRequest<T, F, L> {
+        let requests = &mut state.handlers().requests;
+        let id = requests.with_record(id);
+        requests.keep(id, KeptVec::new(memory));
+        requests.hold(id);
+        drop(state);
+        OwnedRequest { shared: self.handle_on_state(), id, _buffer: PhantomData }
     }
 }
 
@@ -186,7 +209,7 @@ impl<T: Send + 'static, F: Fabric, L: LockPolicy> OwnedRequest<T, F, L> {
     /// # Errors
     /// The deferred error of an earlier call.
     pub fn cancel(&self) -> Result<bool> {
-        super::one::cancel(&mut *self.turn()?, self.id)
+        Ok(super::one::cancel(&mut *self.turn()?, self.id))
     }
 
     /// Makes progress, and returns whether the operation is complete.

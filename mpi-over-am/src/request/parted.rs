@@ -126,7 +126,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let parts = PartsToSend::new(data, partitions, count);
         let bytes = SendData::from_bytes(parts.bytes(self));
         let each = (partitions as u64, (count * size_of::<T>()) as u64);
-        let operation = Operation::new(self, self.psend_init_data(&bytes, each, dest, tag)?);
+        let operation = Operation::new(self, self.init_psend(&bytes, each, dest, tag)?);
         Ok(PartitionedSend { parts: Some(parts), operation })
     }
 
@@ -146,7 +146,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let parts = PartsToReceive::new(buffer, count);
         let data = RecvData::from_buffer(parts.buffer(self));
         let each = (partitions as u64, (count * size_of::<T>()) as u64);
-        let operation = Operation::new(self, self.precv_init_data(&data, each, source, tag)?);
+        let operation = Operation::new(self, self.init_precv(&data, each, source, tag)?);
         Ok(PartitionedReceive { parts: Some(parts), partitions, operation })
     }
 }

@@ -35,6 +35,17 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         dest: u32,
         tag: i32,
     ) -> Result<RequestId> {
+        self.init_psend(data, (partitions, count), dest, tag).map(|id| self.numbered(id))
+    }
+
+    /// [`psend_init_data`](Self::psend_init_data), for a typed object.
+    pub(super) fn init_psend(
+        &self,
+        data: &SendData,
+        (partitions, count): (u64, u64),
+        dest: u32,
+        tag: i32,
+    ) -> Result<RequestId> {
         check_count("psend_init", data.count(), partitions, count)?;
         if dest == PROC_NULL {
             let recipe = Recipe::Nobody { status: Status::EMPTY };
@@ -76,6 +87,17 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         source: u32,
         tag: i32,
     ) -> Result<RequestId> {
+        self.init_precv(data, (partitions, count), source, tag).map(|id| self.numbered(id))
+    }
+
+    /// [`precv_init_data`](Self::precv_init_data), for a typed object.
+    pub(super) fn init_precv(
+        &self,
+        data: &RecvData,
+        (partitions, count): (u64, u64),
+        source: u32,
+        tag: i32,
+    ) -> Result<RequestId> {
         check_count("precv_init", data.count(), partitions, count)?;
         if source == PROC_NULL {
             let recipe = Recipe::Nobody { status: Status::OF_PROC_NULL };
@@ -89,6 +111,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let meeting = protocol::start_receive(&mut state, Receive { pattern: meeting, buffer });
         let requests = &mut state.handlers().requests;
         requests.keep(meeting, KeptVec::new(word));
+        requests.hold(meeting);
         let request = requests.insert_persistent(true, Recipe::Parts);
         let receiving = Receiving {
             pattern,
@@ -111,7 +134,9 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// [`Error::Partition`]: no such partition, a partition that is already ready, or a request that is not a partitioned send under way;
     /// those of a send.
     pub fn pready(&self, request: RequestId, partition: u64) -> Result<()> {
-        pready(&mut *self.state()?, request, partition)
+        let mut state = self.state()?;
+        state.handlers().requests.check(request)?;
+        pready(&mut *state, request, partition)
     }
 
     /// Marks the partitions `first` to `last`, both included, as ready (`MPI_Pready_range`).
@@ -128,7 +153,9 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// # Errors
     /// [`Error::Partition`]: no such partition, or a request that is not a partitioned receive; an error while making progress.
     pub fn parrived(&self, request: RequestId, partition: u64) -> Result<bool> {
-        parrived(&mut *self.state()?, request, partition)
+        let mut state = self.state()?;
+        state.handlers().requests.check(request)?;
+        parrived(&mut *state, request, partition)
     }
 }
 
@@ -137,7 +164,6 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
 /// # Errors
 /// Those of [`Communicator::pready`].
 pub(super) fn pready<F: Fabric>(state: &mut State<F>, request: RequestId, partition: u64) -> Result<()> {
-    state.handlers().requests.check(request)?;
     let is_under_way = state.handlers().requests.phase(request) == Phase::Parts;
     let refused =
         |what, partitions| Err(Error::Partition { request: request.number(), partition, partitions, what });
@@ -158,6 +184,7 @@ pub(super) fn pready<F: Fabric>(state: &mut State<F>, request: RequestId, partit
     let first = (partition * sending.count).cast_signed();
     let part = sending.data.part(first, sending.count);
     let sent = protocol::start_send_data(state, Mode::Standard, &route, &part)?;
+    state.handlers().requests.hold(sent);
     if let Some(Parts::Send(sending)) = state.handlers().requests.parts_mut(request) {
         sending.ready[index] = true;
         sending.under_way.push(sent);
@@ -170,7 +197,6 @@ pub(super) fn pready<F: Fabric>(state: &mut State<F>, request: RequestId, partit
 /// # Errors
 /// Those of [`Communicator::parrived`].
 pub(super) fn parrived<F: Fabric>(state: &mut State<F>, request: RequestId, partition: u64) -> Result<bool> {
-    state.handlers().requests.check(request)?;
     state.take_in()?;
     let refused =
         |what, partitions| Err(Error::Partition { request: request.number(), partition, partitions, what });

@@ -18,11 +18,17 @@ use crate::status::Status;
 use crate::tag::Tag;
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// A persistent send in any mode (`MPI_Send_init` and the like). What was promised about the memory of `data` must hold in every round.
+    /// A persistent send in any mode (`MPI_Send_init` and the like). What was promised about the memory of `data` must hold until the
+    /// request is freed and no round is under way: any code of the program can start the request by its number.
     ///
     /// # Errors
     /// Those of the typed sends.
     pub fn send_init_data(&self, mode: Mode, data: &SendData, dest: u32, tag: i32) -> Result<RequestId> {
+        self.init_send(mode, data, dest, tag).map(|id| self.numbered(id))
+    }
+
+    /// [`send_init_data`](Self::send_init_data), for a typed object.
+    pub(super) fn init_send(&self, mode: Mode, data: &SendData, dest: u32, tag: i32) -> Result<RequestId> {
         let recipe = match self.route_or_nobody(dest, tag)? {
             Some(route) => Recipe::Send { mode, route, data: data.clone() },
             None => Recipe::Nobody { status: Status::EMPTY },
@@ -30,7 +36,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(self.state()?.handlers().requests.insert_persistent(false, recipe))
     }
 
-    /// A persistent receive (`MPI_Recv_init`). What was promised about the memory of `data` must hold in every round.
+    /// A persistent receive (`MPI_Recv_init`). What was promised about the memory of `data` must hold as for
+    /// [`send_init_data`](Self::send_init_data).
     ///
     /// # Errors
     /// Those of the typed receives.
@@ -40,7 +47,11 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         source: impl Into<Source>,
         tag: impl Into<Tag>,
     ) -> Result<RequestId> {
-        let (source, tag) = (source.into(), tag.into());
+        self.init_receive(data, source.into(), tag.into()).map(|id| self.numbered(id))
+    }
+
+    /// [`recv_init_data`](Self::recv_init_data), for a typed object.
+    pub(super) fn init_receive(&self, data: &RecvData, source: Source, tag: Tag) -> Result<RequestId> {
         let recipe = match self.pattern_or_nobody(source, tag)? {
             Some(pattern) => Recipe::Receive { pattern, data: data.clone() },
             None => Recipe::Nobody { status: Status::OF_PROC_NULL },
@@ -55,7 +66,9 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// The request is not persistent, or is already active; the operation's error, if it could not be started (the request is then
     /// inactive).
     pub fn start(&self, request: RequestId) -> Result<()> {
-        start(&mut *self.state()?, request)
+        let mut state = self.state()?;
+        state.handlers().requests.check(request)?;
+        start(&mut *state, request)
     }
 
     /// Starts all requests (`MPI_Startall`).

@@ -173,11 +173,7 @@ impl<F: Fabric, L: LockPolicy> Drop for Guard<'_, F, L> {
         if self.open.get() == 0 {
             return;
         }
-        // If this fails, the program must end: otherwise operations would use buffers that are no longer borrowed.
-        let mut state = self
-            .communicator
-            .state_to_end()
-            .expect("no call of this environment is under way when a scope ends");
+        let mut state = self.communicator.state_or_abort("a scope with operations under way");
         for request in state.handlers().requests.of_scope(self.number) {
             state.wait_for_operator(request);
             end(&mut state, request);

@@ -56,7 +56,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         check(&mut state, requests)?;
         for (index, &request) in requests.iter().enumerate() {
             state.wait_over(request)?;
-            ended(index, state.handlers().requests.take(request));
+            ended(index, state.handlers().requests.take_by_number(request));
         }
         Ok(())
     }
@@ -108,7 +108,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
             return Ok(None);
         }
         let index = wait_any_over(&mut state, requests.iter().copied())?;
-        Ok(Some((index, state.handlers().requests.take(requests[index]))))
+        Ok(Some((index, state.handlers().requests.take_by_number(requests[index]))))
     }
 
     /// Waits until at least one operation is complete, and ends all complete ones (`MPI_Waitsome`). Returns their number; `None` if there
@@ -154,7 +154,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
             return Ok(false);
         }
         for (index, &request) in requests.iter().enumerate() {
-            ended(index, state.handlers().requests.take(request));
+            ended(index, state.handlers().requests.take_by_number(request));
         }
         Ok(true)
     }
@@ -170,7 +170,9 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         }
         state.take_in()?;
         Ok(match requests.iter().position(|&request| is_active_and_over(&mut state, request)) {
-            Some(index) => AnyCompleted::Completed(index, state.handlers().requests.take(requests[index])),
+            Some(index) => {
+                AnyCompleted::Completed(index, state.handlers().requests.take_by_number(requests[index]))
+            }
             None => AnyCompleted::Pending,
         })
     }
@@ -214,7 +216,9 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Marks the request as this communicator's, for [`RequestFacts::context_id`]. Requests of messages have this mark already.
     pub fn own_request(&self, request: RequestId) {
         let context_id = self.context_id_of(Space::PointToPoint);
-        if let Some(mut state) = self.state_to_end() {
+        if let Some(mut state) = self.state_to_end()
+            && state.handlers().requests.check(request).is_ok()
+        {
             state.handlers().requests.set_context(request, context_id.0);
         }
     }
@@ -329,7 +333,7 @@ fn end_those_over<F: Fabric>(
     let mut count = 0;
     for (index, &request) in requests.iter().enumerate() {
         if is_active_and_over(state, request) {
-            ended(index, state.handlers().requests.take(request));
+            ended(index, state.handlers().requests.take_by_number(request));
             count += 1;
         }
     }

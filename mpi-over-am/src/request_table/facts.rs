@@ -31,7 +31,10 @@ impl Requests {
 
     /// Records that the operation belongs to a communicator with this context id.
     pub(crate) fn set_context(&mut self, id: RequestId, context: u32) {
-        if let Some(record) = self.get_mut(id).filter(|record| record.unusual & unusual::RESERVED == 0) {
+        // The entry of a posted receive holds its pattern, which has the context id of its communicator already.
+        let can_change =
+            |record: &&mut Record| record.unusual & unusual::RESERVED == 0 && record.phase != Phase::Posted;
+        if let Some(record) = self.get_mut(id).filter(can_change) {
             record.entry.pattern = pattern_of(context, record.status());
         }
     }
@@ -42,18 +45,34 @@ impl Requests {
         self.remove(id);
     }
 
-    /// Gives memory to the operation, which returns it with the result. Does nothing for an operation that was complete at once.
+    /// Gives memory to the operation, which returns it with the result. Does nothing for an operation that was complete at once. Memory
+    /// that the operation has already is leaked, because the operation may be using it.
     pub(crate) fn keep(&mut self, id: RequestId, memory: KeptVec) {
         if self.get(id).is_some_and(|record| record.unusual & unusual::RESERVED == 0) {
-            self.cold_of(id).kept = Some(memory);
+            std::mem::forget(self.cold_of(id).kept.replace(memory));
         }
     }
 
-    /// A new persistent request, inactive.
+    /// Withholds the request from calls by number. The caller must be the only one that removes the request from now on: numbers repeat.
+    pub(crate) fn hold(&mut self, id: RequestId) {
+        if let Some(record) = self.get_mut(id).filter(|record| record.unusual & unusual::RESERVED == 0) {
+            record.unusual |= unusual::HELD;
+        }
+    }
+
+    /// Ends [`hold`](Self::hold): the program gets the number.
+    pub(crate) fn give_number(&mut self, id: RequestId) {
+        if let Some(record) = self.get_mut(id) {
+            record.unusual &= !unusual::HELD;
+        }
+    }
+
+    /// A new persistent request, inactive and [held](Self::hold).
     pub(crate) fn insert_persistent(&mut self, is_receive: bool, recipe: Recipe) -> RequestId {
         let id = self.insert(is_receive);
         self.records[id.index()].phase = Phase::Inactive;
         self.cold_of(id).recipe = Some(recipe);
+        self.hold(id);
         id
     }
 
@@ -183,10 +202,11 @@ impl Requests {
         }
     }
 
-    /// Records that the operation belongs to a scope, which waits for it.
+    /// Records that the operation belongs to a scope, which waits for it and [holds](Self::hold) it.
     pub(crate) fn set_scope(&mut self, id: RequestId, scope: u32) {
         if let Some(record) = self.get_mut(id) {
             record.scope = scope;
+            record.unusual |= unusual::HELD;
         }
     }
 

@@ -25,7 +25,8 @@ pub use matched::MessageId;
 pub(crate) use parts::{Channel, Exchange, Parts, Receiving, Sending};
 pub(crate) use phase::Phase;
 pub(crate) use recipe::Recipe;
-use record::{Cold, NO_CONTEXT, NO_SCOPE, NO_SLOT, Record, pattern_of, unusual};
+pub(crate) use record::NO_SCOPE;
+use record::{Cold, NO_CONTEXT, NO_SLOT, Record, pattern_of, unusual};
 pub(crate) use schedule::{Act, Awaited, LinesPart, MetPart, Schedule, Step};
 pub(crate) use wakers::Wakers;
 
@@ -474,13 +475,24 @@ impl Requests {
         Ok((failure.map_or(Ok(status), Err), kept))
     }
 
-    /// Refuses the number of a request that does not exist.
+    /// Refuses a number from the program, unless it names a request that the program may end by number. Numbers can be guessed, and they
+    /// repeat, so each call by number begins with this check.
     ///
     /// # Errors
-    /// [`Error::UnknownRequest`].
+    /// [`Error::UnknownRequest`]: no such request, or a typed object [holds](Self::hold) it.
     #[inline(always)]
     pub(crate) fn check(&self, id: RequestId) -> Result<()> {
-        if self.get(id).is_some() && id != RequestId::BLOCKING_RECEIVE { Ok(()) } else { Err(unknown(id)) }
+        let is_held = self.get(id).is_none_or(|record| record.unusual & unusual::HELD != 0);
+        if is_held || id == RequestId::BLOCKING_RECEIVE { Err(unknown(id)) } else { Ok(()) }
+    }
+
+    /// Like [`take`](Self::take), for a number from the program: while the call waited, the number may have become that of another request.
+    ///
+    /// # Errors
+    /// The operation's error; those of [`check`](Self::check).
+    pub(crate) fn take_by_number(&mut self, id: RequestId) -> Result<Status> {
+        self.check(id)?;
+        self.take(id)
     }
 
     /// Removes an operation from the table. A persistent request stays, inactive, unless it is detached.
@@ -498,6 +510,7 @@ impl Requests {
             Some(recipe) => {
                 let record = &mut self.records[id.index()];
                 record.phase = Phase::Inactive;
+                record.unusual = unusual & unusual::HELD;
                 record.set_status(Status::EMPTY);
                 let parts = cold.as_mut().and_then(|cold| cold.parts.take());
                 let kept = self.cold_of(id);

@@ -33,6 +33,8 @@ pub(super) mod unusual {
     pub(in super::super) const RESERVED: u8 = 32;
     /// A synchronous send that ends when its receiver acknowledges it. The length field of its status holds the receiver's task number.
     pub(in super::super) const UNACKNOWLEDGED: u8 = 64;
+    /// A typed object waits for the request, or the library itself: calls by number do not find it.
+    pub(in super::super) const HELD: u8 = 128;
 }
 
 /// An operation: one cache line, which is also a link of the list of posted receives.
@@ -56,7 +58,7 @@ pub(super) struct Record {
 const _: () = assert!(size_of::<Record>() == 64);
 
 /// No scope waits for the operation.
-pub(super) const NO_SCOPE: u32 = 0;
+pub(crate) const NO_SCOPE: u32 = 0;
 /// Ends the list of free slots.
 pub(super) const NO_SLOT: u32 = u32::MAX;
 

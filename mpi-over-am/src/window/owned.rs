@@ -6,7 +6,7 @@ use bytemuck::{AnyBitPattern, NoUninit};
 use super::transfer::Started;
 use super::{Number, TargetData, Window};
 use crate::buffer::{buffer_to_keep, bytes_to_keep};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::op::PredefinedOp;
 use crate::policy::LockPolicy;
 use crate::request::OwnedRequest;
@@ -85,6 +85,13 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         start: impl FnOnce(&mut Vec<Started>) -> Result<()>,
     ) -> Result<OwnedRequest<T, F, L>> {
         let id = self.start_one(start)?.unwrap_or(RequestId::ENDED_SEND);
-        self.communicator.keep(id, memory)
+        // `state_to_end` instead of `state`: the transfer is under way, whatever an earlier call left behind.
+        match self.communicator.state_to_end() {
+            Some(state) => Ok(self.communicator.owned(state, id, memory)),
+            None => {
+                std::mem::forget(memory);
+                Err(Error::Nested)
+            }
+        }
     }
 }

@@ -573,9 +573,7 @@ impl<F: Fabric, L: LockPolicy> Drop for UnderWay<'_, F, L> {
     /// Ends the transfers that are under way after a failure: nothing may use the memory when the call returns.
     fn drop(&mut self) {
         for started in self.started.drain(..) {
-            // If this fails, the program must end: otherwise operations would use memory that is no longer lent.
-            let state = self.communicator.state_to_end();
-            let mut state = state.expect("the call that lent the memory holds no turn when it ends");
+            let mut state = self.communicator.state_or_abort("a transfer of a window");
             crate::progress::end(&mut state, started.request);
             // The caller gets the first error.
             let _ = end_started(&mut state, started);
@@ -593,7 +591,10 @@ fn start<F: Fabric>(
     let request = state.handlers().requests.insert(false);
     let begun = begin(&mut state.context, request.number());
     match begun {
-        Ok(Outcome::Posted) => started.push(Started { request, placed }),
+        Ok(Outcome::Posted) => {
+            state.handlers().requests.hold(request);
+            started.push(Started { request, placed });
+        }
         Ok(_) | Err(_) => state.handlers().requests.forget(request),
     }
     Ok(begun.map(|_| ())?)

@@ -27,6 +27,7 @@ mod any_thread {
         mod collectives_that_do_not_wait;
         pub(crate) mod common;
         mod communicators;
+        mod misuse;
         mod persistent;
         mod point_to_point;
         mod requests;

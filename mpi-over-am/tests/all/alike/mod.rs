@@ -9,6 +9,7 @@ mod collectives_that_do_not_wait;
 pub(crate) mod common;
 mod communicators;
 mod datatypes;
+mod misuse;
 mod persistent;
 mod point_to_point;
 mod random_traffic;
