@@ -6,8 +6,16 @@ use std::sync::{Mutex, PoisonError};
 use super::report::EndedBy;
 
 /// The signals that a launcher with a process of its own handles, and the launcher's guard.
-pub(super) const SIGNALS: [i32; 6] =
-    [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2];
+pub(super) const SIGNALS: [i32; 8] = [
+    libc::SIGINT,
+    libc::SIGTERM,
+    libc::SIGHUP,
+    libc::SIGQUIT,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGTSTP,
+    libc::SIGCONT,
+];
 
 /// A handle by which any thread can request the end of the job.
 #[derive(Debug)]

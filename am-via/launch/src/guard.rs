@@ -13,7 +13,7 @@ use super::end_request::SIGNALS;
 use super::members::{self, Members};
 use am_via_os::poll;
 use am_via_os::process::{self, BeforeExec, Ended, PidFd, before_exec};
-use am_via_os::signal::SignalFd;
+use am_via_os::signal::{self, SignalFd};
 
 /// Starts this program again as a launcher, with `args` after `--guarded-by PID`, and returns how it ended, once no process of its job is
 /// left. The calling process must have only one thread.
@@ -52,6 +52,11 @@ fn watch(launcher: &PidFd, signals: &SignalFd) -> std::io::Result<Ended> {
             // A terminal sends its signals to the launcher as well.
             if !received.from_system {
                 launcher.signal(received.signal);
+            }
+            // The shell that has started this process sees it stopped. The launcher has stopped the tasks, and goes on itself: it keeps the
+            // agents of other hosts, which would take a silent launcher for gone.
+            if received.signal == libc::SIGTSTP {
+                signal::stop();
             }
         }
     }

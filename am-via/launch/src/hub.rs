@@ -154,6 +154,8 @@ impl Hosts {
             placed: placed.clone(),
             ends: Ends::default(),
             guard: self.guard,
+            deadline: self.timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
+            stopped_at: None,
             silence_max: Settings::from_variables(|name| self.variable(name))?.host_silence_max(),
             recorded: if self.record == Record::Nothing {
                 Vec::new()
@@ -171,7 +173,7 @@ impl Hosts {
             }
         }
         drop(tell);
-        let Ending { exit_code, line } = job.watch(&told, &signals, self.timeout);
+        let Ending { exit_code, line } = job.watch(&told, &signals);
         Ok(Outcome { exit_code, line, recorded: job.recorded, hosts: names })
     }
 
@@ -393,6 +395,10 @@ struct Hub {
     placed: Vec<u32>,
     ends: Ends,
     guard: u32,
+    /// The time limit's end.
+    deadline: Option<Instant>,
+    /// Since when the job is stopped (SIGTSTP). Meanwhile its time does not run.
+    stopped_at: Option<Instant>,
     /// An agent that is silent for this long is lost.
     silence_max: Duration,
     recorded: Vec<Recorded>,
@@ -400,9 +406,8 @@ struct Hub {
 }
 
 impl Hub {
-    fn watch(&mut self, told: &Receiver<Event>, signals: &SignalFd, timeout: Option<Duration>) -> Ending {
+    fn watch(&mut self, told: &Receiver<Event>, signals: &SignalFd) -> Ending {
         let begun = Instant::now();
-        let deadline = timeout.and_then(|timeout| begun.checked_add(timeout));
         let (mut alive_at, mut listened_at) = (begun, begun);
         while self.agents.iter().any(|agent| !agent.ended) {
             match told.recv_timeout(LOOK_EVERY) {
@@ -421,12 +426,14 @@ impl Hub {
                 self.end_with(Ending { exit_code: 137, line }, Duration::ZERO);
             }
             let now = Instant::now();
-            if deadline.is_some_and(|deadline| now >= deadline) && self.ends.first.is_none() {
+            let is_stopped = self.stopped_at.is_some();
+            let is_late = self.deadline.is_some_and(|deadline| now >= deadline) && !is_stopped;
+            if is_late && self.ends.first.is_none() {
                 self.doing.print();
                 let line = "the time limit was reached while the job still ran".to_owned();
                 self.end_with(Ending { exit_code: 124, line }, Duration::ZERO);
             }
-            if self.ends.end_at.is_none() && self.ends.kill_at.is_none() {
+            if self.ends.end_at.is_none() && self.ends.kill_at.is_none() && !is_stopped {
                 self.doing.look();
             }
             if now.duration_since(alive_at) >= ALIVE_EVERY {
@@ -533,6 +540,7 @@ impl Hub {
     }
 
     fn end_with(&mut self, ending: Ending, grace: Duration) {
+        self.go_on();
         self.ends.first.get_or_insert(ending);
         let end = Instant::now() + grace;
         self.ends.end_at = Some(self.ends.end_at.map_or(end, |before| before.min(end)));
@@ -593,9 +601,29 @@ impl Hub {
         }
     }
 
-    /// Forwards a signal to the tasks. SIGUSR2 also prints a report. A signal other than SIGUSR1 and SIGUSR2 also ends the job: the first
-    /// one after a grace period, the second one at once.
+    /// Lets stopped tasks go on.
+    fn go_on(&mut self) {
+        let Some(stopped_at) = self.stopped_at.take() else { return };
+        if let Some(deadline) = &mut self.deadline {
+            *deadline += stopped_at.elapsed();
+        }
+        self.doing.put_off();
+        self.say_all(&Down::Signal(libc::SIGCONT));
+    }
+
+    /// Forwards a signal to the tasks; SIGTSTP as SIGSTOP. SIGUSR2 also prints a report. A signal other than these, SIGUSR1 and SIGCONT
+    /// also ends the job: the first one after a grace period, the second one at once.
     fn pass_on(&mut self, number: i32) {
+        match number {
+            // The tasks are in no process group of this host's terminal.
+            libc::SIGTSTP => {
+                self.say_all(&Down::Signal(libc::SIGSTOP));
+                self.stopped_at.get_or_insert_with(Instant::now);
+                return;
+            }
+            libc::SIGCONT => return self.go_on(),
+            _ => {}
+        }
         if matches!(number, libc::SIGUSR1 | libc::SIGUSR2) {
             if number == libc::SIGUSR2 {
                 self.doing.print();

@@ -202,6 +202,36 @@ pub(super) fn children(parent: u32) -> Vec<u32> {
     processes().into_iter().filter(|(_, process)| process.parent == parent).map(|(pid, _)| pid).collect()
 }
 
+/// The living processes below `pid`, the nearest first, then those above it, without the system's first one, which has all below it.
+pub(super) fn near(pid: u32) -> Vec<u32> {
+    if pid <= 1 {
+        return Vec::new();
+    }
+    let mut processes = processes();
+    processes.retain(|_, process| process.is_alive);
+    let mut found = vec![pid];
+    let mut at = 0;
+    while let Some(&parent) = found.get(at) {
+        let mut below: Vec<u32> = processes
+            .iter()
+            .filter(|(child, process)| process.parent == parent && !found.contains(child))
+            .map(|(&child, _)| child)
+            .collect();
+        below.sort_unstable();
+        found.append(&mut below);
+        at += 1;
+    }
+    let mut above = pid;
+    while let Some(parent) = processes.get(&above).map(|process| process.parent)
+        && parent > 1
+        && !found.contains(&parent)
+    {
+        found.push(parent);
+        above = parent;
+    }
+    found.split_off(1)
+}
+
 /// The fields from the state on in a line like `12 (a name) S 1 ...` of `/proc`. The name may contain anything, even parentheses.
 pub(crate) fn fields_of_stat(line: &str) -> Option<SplitAsciiWhitespace<'_>> {
     Some(line.rsplit_once(')')?.1.split_ascii_whitespace())

@@ -1,7 +1,8 @@
 //! Forwarding of the tasks' output: whole lines, in the order in which each output was written.
 //!
 //! One thread writes everything, so that output of another task never splits a line. If a task ends within a line, the unfinished line is
-//! forwarded as it is, and the next output begins on a new line.
+//! forwarded as it is, and the next output follows it: no byte is added, since the output may be no text. Only lines with a prefix (a tag,
+//! a time) always begin on a new line.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -165,8 +166,8 @@ impl Forwarder {
         let is_writing = Arc::new(AtomicBool::new(false));
         let work = Work {
             streams: sources.into_iter().map(|(task, source)| Stream::new(task, source, format)).collect(),
-            stdout: Sink::new(sinks.stdout),
-            stderr: Sink::new(sinks.stderr),
+            stdout: Sink::new(sinks.stdout, format),
+            stderr: Sink::new(sinks.stderr, format),
             merged: format.merged,
             is_writing: Arc::clone(&is_writing),
             last_lines: Arc::clone(&last_lines),
@@ -426,14 +427,16 @@ type Origin = (u32, bool);
 
 struct Sink {
     file: Box<dyn Write + Send>,
+    /// Whether lines have prefixes, so that each must begin on a new line.
+    has_prefixes: bool,
     /// The output whose unfinished line was written last.
     inside_line_of: Option<Origin>,
     is_broken: bool,
 }
 
 impl Sink {
-    fn new(file: Box<dyn Write + Send>) -> Self {
-        Self { file, inside_line_of: None, is_broken: false }
+    fn new(file: Box<dyn Write + Send>, format: OutputFormat) -> Self {
+        Self { file, has_prefixes: format.tag || format.time, inside_line_of: None, is_broken: false }
     }
 
     fn write(&mut self, from: Origin, bytes: &[u8]) -> io::Result<()> {
@@ -446,7 +449,7 @@ impl Sink {
     }
 
     fn try_write(&mut self, from: Origin, bytes: &[u8]) -> io::Result<()> {
-        if self.inside_line_of.is_some_and(|of| of != from) {
+        if self.has_prefixes && self.inside_line_of.is_some_and(|of| of != from) {
             self.file.write_all(b"\n")?;
         }
         self.inside_line_of = (bytes.last() != Some(&b'\n')).then_some(from);
@@ -510,8 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_an_unfinished_line_of_another_output_begins_on_its_own() {
-        let shared = Arc::new(Mutex::new(Vec::new()));
+    fn what_follows_an_unfinished_line_of_another_output_begins_on_its_own_if_lines_have_prefixes() {
         struct To(Arc<Mutex<Vec<u8>>>);
         impl Write for To {
             fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -521,20 +523,27 @@ mod tests {
                 Ok(())
             }
         }
-        let mut sink = Sink::new(Box::new(To(Arc::clone(&shared))));
-        let (first, errors, second) = ((0, false), (0, true), (1, false));
-        for (from, bytes) in [
-            (first, "a\n"),
-            (first, "b"),
-            (second, "c\n"),
-            (second, "d"),
-            (second, "d\n"),
-            (first, "e"),
-            (errors, "f"),
-        ] {
-            sink.write(from, bytes.as_bytes()).unwrap();
+        let plain = OutputFormat::default();
+        let formats = [OutputFormat { tag: true, ..plain }, OutputFormat { time: true, ..plain }, plain];
+        for (format, expected) in
+            formats.into_iter().zip(["a\nb\nc\ndd\ne\nf", "a\nb\nc\ndd\ne\nf", "a\nbc\ndd\nef"])
+        {
+            let shared = Arc::new(Mutex::new(Vec::new()));
+            let mut sink = Sink::new(Box::new(To(Arc::clone(&shared))), format);
+            let (first, errors, second) = ((0, false), (0, true), (1, false));
+            for (from, bytes) in [
+                (first, "a\n"),
+                (first, "b"),
+                (second, "c\n"),
+                (second, "d"),
+                (second, "d\n"),
+                (first, "e"),
+                (errors, "f"),
+            ] {
+                sink.write(from, bytes.as_bytes()).unwrap();
+            }
+            assert_eq!(String::from_utf8_lossy(&shared.lock().unwrap()), expected);
         }
-        assert_eq!(*shared.lock().unwrap(), b"a\nb\nc\ndd\ne\nf");
     }
 
     /// Forwards 10000 lines, which a pipe holds, to a reader that first reads after `pause`. Returns how many bytes it got within this

@@ -131,6 +131,8 @@ pub(super) struct Supervisor {
     ended_by: Option<EndedBy>,
     request_seen: bool,
     signalled_at: Option<Instant>,
+    /// Since when the job is stopped (SIGTSTP). Meanwhile its time does not run.
+    stopped_at: Option<Instant>,
     reaped_at: Instant,
     /// The number of processes that the system had killed for lack of memory when the job began.
     memory_kills: Option<u64>,
@@ -171,6 +173,7 @@ impl Supervisor {
             ended_by: None,
             request_seen: false,
             signalled_at: None,
+            stopped_at: None,
             reaped_at: now,
             memory_kills: limits::cgroup_memory_kills(),
             mpi_library: None,
@@ -229,12 +232,11 @@ impl Supervisor {
     fn longest_wait(&self) -> Option<Duration> {
         let now = Instant::now();
         let until = |moment: Instant| moment.saturating_duration_since(now);
-        let mut waits: Vec<Duration> =
-            [self.deadline, self.kill_at, self.hangs.as_ref().map(HangWatch::next_look)]
-                .into_iter()
-                .flatten()
-                .map(until)
-                .collect();
+        let times = [self.deadline, self.kill_at, self.hangs.as_ref().map(HangWatch::next_look)];
+        let mut waits: Vec<Duration> = match self.stopped_at {
+            None => times.into_iter().flatten().map(until).collect(),
+            Some(_) => Vec::new(),
+        };
         let is_looked_for = |(index, watch): (usize, &Watch)| match watch.ended {
             None => matches!(watch.attached, Attached::NotYet),
             // A process that its wrapper has left behind may still join.
@@ -271,9 +273,32 @@ impl Supervisor {
                         hangs.report(&self.job);
                     }
                 }
+                libc::SIGTSTP => self.stop(signal.from_system),
+                libc::SIGCONT => self.go_on(),
                 number => self.end_by_signal(number, signal.from_system),
             }
         }
+    }
+
+    /// Stops the tasks. A terminal has already sent them SIGTSTP, which they may handle.
+    fn stop(&mut self, from_terminal: bool) {
+        if !from_terminal {
+            self.members.signal(libc::SIGSTOP);
+        }
+        self.stopped_at.get_or_insert_with(Instant::now);
+    }
+
+    /// Lets stopped tasks go on.
+    fn go_on(&mut self) {
+        let Some(stopped_at) = self.stopped_at.take() else { return };
+        let stopped = stopped_at.elapsed();
+        for moment in [&mut self.deadline, &mut self.kill_at].into_iter().flatten() {
+            *moment += stopped;
+        }
+        if let Some(hangs) = &mut self.hangs {
+            hangs.put_off();
+        }
+        self.members.signal(libc::SIGCONT);
     }
 
     /// Ends the job by a signal: the first one is forwarded, and the tasks get a grace period; the second one kills them.
@@ -287,6 +312,8 @@ impl Supervisor {
                 if !from_terminal {
                     self.members.signal(number);
                 }
+                // A stopped task gets it when it goes on.
+                self.go_on();
                 self.kill_within(GRACE_AFTER_SIGNAL);
             }
             Some(first) if now.duration_since(first) < ECHO => {}
@@ -297,6 +324,7 @@ impl Supervisor {
     fn look_at_requests(&mut self) {
         let Some(reason) = self.end.asked().filter(|_| !self.request_seen) else { return };
         self.request_seen = true;
+        self.go_on();
         self.ended_by.get_or_insert(reason);
         match reason {
             EndedBy::OutputClosed(_) => {
@@ -485,6 +513,9 @@ impl Supervisor {
 
     fn look_at_the_clock(&mut self) {
         let now = Instant::now();
+        if self.stopped_at.is_some() {
+            return;
+        }
         if self.deadline.is_some_and(|deadline| now >= deadline) {
             self.deadline = None;
             self.end_by_timeout();

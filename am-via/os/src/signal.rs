@@ -57,6 +57,12 @@ impl SignalFd {
     }
 }
 
+/// Stops this process until another one continues it (SIGCONT).
+pub fn stop() {
+    // SAFETY: raise takes an integer.
+    unsafe { libc::raise(libc::SIGSTOP) };
+}
+
 /// Blocks all signals in this thread.
 pub fn block_all() {
     // SAFETY: the set is plain bits, which sigfillset makes valid; pthread_sigmask reads it, and the old mask is not requested.

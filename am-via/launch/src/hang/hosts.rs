@@ -72,6 +72,11 @@ impl HostsActivity {
         }
     }
 
+    /// Puts the next inspection off, after the job was stopped.
+    pub(crate) fn put_off(&mut self) {
+        self.watch.put_off();
+    }
+
     pub(crate) fn print(&mut self) {
         let Told { tasks, hosts } = &self.told;
         self.watch.print(&HangReport::new(tasks.clone(), hosts.clone()));

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use am_via_job::{JobOwner, TaskState, UnderWay, WaitFacts};
 
-use super::LaunchError;
+use super::{LaunchError, members};
 
 pub(super) use callers::Symbols;
 pub use graph::Verdict;
@@ -109,17 +109,23 @@ impl HangReport {
         Self::new(look_at_all(job, 0..job.num_tasks(), Some(&mut Symbols::default())), Vec::new())
     }
 
-    /// Inspects the job of a living process: one of its tasks, its launcher, or the watcher of a job that another project's launcher has
-    /// started. Tasks may be stopped, as by a debugger. In a job of several hosts, only the first launcher and the process that the user
-    /// started know all tasks; any other process knows those of its host.
+    /// Inspects the job of a living process: any process of the job, also one that a task has started, or the watcher of a job that another
+    /// project's launcher has started. Tasks may be stopped, as by a debugger. In a job of several hosts, only the first launcher and the
+    /// process that the user started know all tasks; any other process knows those of its host.
     ///
     /// # Errors
     /// Those of [`JobOwner::of_process`].
     pub fn of_process(pid: u32) -> Result<Self, LaunchError> {
-        match hosts::told(pid) {
+        let found = |pid| match hosts::told(pid) {
             Some(report) => Ok(report),
-            None => Ok(Self::of(&JobOwner::of_process(pid)?)),
-        }
+            None => JobOwner::of_process(pid).map(|job| Self::of(&job)),
+        };
+        found(pid).or_else(|error| {
+            // Some processes of a job hold none of its files: the guard is above the launcher, which does, and what a task has started is
+            // below the task.
+            let mut near = members::near(pid).into_iter();
+            near.find_map(|near| found(near).ok()).ok_or_else(|| error.into())
+        })
     }
 
     /// The verdict.

@@ -52,6 +52,11 @@ impl HangWatch {
         self.looked_at + LOOK_EVERY
     }
 
+    /// Puts the next inspection off: the job was stopped, and what has waited all that time may get its message at once.
+    pub(crate) fn put_off(&mut self) {
+        self.looked_at = Instant::now() + QUIET_MAX;
+    }
+
     /// Whether an inspection is due. If so, the next interval begins now.
     pub(crate) fn is_time(&mut self) -> bool {
         let now = Instant::now();

@@ -16,6 +16,10 @@ pub(super) fn task(role: &str) {
     match role {
         "flood" => flood(),
         "join" => drop(am_via_job::Job::attach().unwrap()),
+        "have a child" => {
+            let _job = am_via_job::Job::attach().unwrap();
+            let _ = std::process::Command::new("sleep").arg("1000").status();
+        }
         "tell variables" => {
             let job = am_via_job::Job::attach().unwrap();
             let carried = FOREIGN.map(|name| job.variables().get(name).unwrap_or_default());
@@ -72,7 +76,16 @@ fn lines_are_never_torn() {
 fn an_unfinished_line_is_forwarded_as_it_is() {
     let _watchdog = Watchdog::new("an_unfinished_line_is_forwarded_as_it_is");
     assert_eq!(stdout(&run(&["-n", "1", "printf", "abc"])), "abc");
-    assert_eq!(stdout(&run(&["-n", "3", "printf", "abc"])), "abc\nabc\nabc");
+    assert_eq!(stdout(&run(&["-n", "3", "printf", "abc"])), "abcabcabc");
+    let tagged = stdout(&run(&["-n", "3", "--tag-output", "printf", "abc"]));
+    let mut lines: Vec<&str> = tagged.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["[0] abc", "[1] abc", "[2] abc"]);
+    // Bytes that are no text, in pieces without a line's end, come out as they were written.
+    let script = "head -c 300000 /dev/zero; printf '\\377'; sleep 0.2; head -c 300000 /dev/zero";
+    let bytes = run(&["-n", "2", "sh", "-c", script]).stdout;
+    assert_eq!(bytes.len(), 2 * 600_001);
+    assert_eq!(bytes.iter().filter(|&&byte| byte != 0).collect::<Vec<_>>(), [&0xff; 2]);
     assert_eq!(stdout(&run(&["-n", "1", "--tag-output", "printf", "a\\nb"])), "[0] a\n[0] b");
 }
 
@@ -102,6 +115,88 @@ fn lines_have_times_and_errors_can_go_with_the_output() {
         "amrun: task 0 exited with code 3: err\n",
         "only the last line is quoted, without its time"
     );
+}
+
+/// As after `amrun ... & amrun report $!`, which names the first process, and for a process that a task has started.
+#[test]
+fn a_report_is_found_by_any_process_of_the_job() {
+    let _watchdog = Watchdog::new("a_report_is_found_by_any_process_of_the_job");
+    let mark = unique();
+    let child = amrun(&mark, &["-n", "2"])
+        .arg(own_binary())
+        .args(role_args())
+        .env(ROLE, "have a child")
+        .spawn()
+        .unwrap();
+    // Two processes of amrun, two tasks and their children.
+    wait_until(|| marked(&mark).len() == 6);
+    let sleepers = || {
+        let comm = |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        marked(&mark).iter().filter(|pid| comm(pid) == "sleep\n").count()
+    };
+    wait_until(|| sleepers() == 2);
+    for process in marked(&mark) {
+        let report = run(&["report", &process.to_string()]);
+        assert!(
+            stdout(&report).contains("tasks 0 and 1"),
+            "{process}: {}{}",
+            stdout(&report),
+            stderr(&report)
+        );
+    }
+    assert!(!run(&["report", "1"]).status.success());
+    kill("TERM", child.id());
+    wait(child);
+}
+
+/// The state of a process, such as `S` or `T`.
+fn state_of(pid: u32) -> String {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(") ").next().unwrap_or_default().chars().take(1).collect()
+}
+
+/// As a batch system does that suspends a job: the time limit and the silence of the tasks end no job that is stopped.
+#[test]
+fn a_job_can_be_stopped_and_goes_on() {
+    let _watchdog = Watchdog::new("a_job_can_be_stopped_and_goes_on");
+    let dir = TempDir::new();
+    let agent = dir.0.join("agent");
+    std::fs::write(&agent, "#!/bin/sh\nshift\nexec \"$@\"\n").unwrap();
+    std::fs::set_permissions(&agent, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let on_hosts = ["--hosts", "a,b", "--launch-agent", agent.to_str().unwrap()];
+    let jobs: Vec<_> = [&[][..], &on_hosts]
+        .into_iter()
+        .enumerate()
+        .map(|(at, more)| {
+            let script =
+                format!("cd {}; : >{at}-$AM_TASK; until test -e end; do sleep 0.05; done", dir.0.display());
+            let args = [&["-n", "2", "--timeout", "8"], more, &["sh", "-c", &script, "stoppable"]].concat();
+            let mark = unique();
+            (amrun(&mark, &args).spawn().unwrap(), mark)
+        })
+        .collect();
+    wait_until(|| (0..2).all(|at| (0..2).all(|task| dir.0.join(format!("{at}-{task}")).exists())));
+    let states = |mark: &str| {
+        let name = |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        marked(mark).into_iter().filter(|pid| name(pid) == "sh\n").map(state_of).collect::<Vec<_>>()
+    };
+    for (child, mark) in &jobs {
+        kill("TSTP", child.id());
+        wait_until(|| state_of(child.id()) == "T" && states(mark) == ["T", "T"]);
+    }
+    // Longer than the time limit.
+    std::thread::sleep(std::time::Duration::from_secs(9));
+    for (child, mark) in &jobs {
+        assert_eq!(states(mark), ["T", "T"]);
+        kill("CONT", child.id());
+        wait_until(|| states(mark).iter().all(|state| state != "T"));
+    }
+    std::fs::write(dir.0.join("end"), "").unwrap();
+    for (child, _) in jobs {
+        let output = wait(child);
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert_eq!(stderr(&output), "");
+    }
 }
 
 #[test]

@@ -15,7 +15,7 @@ mod support;
 fn task() {
     let Some(role) = support::role() else { return };
     match role.as_str() {
-        "flood" | "join" | "tell variables" => amrun::task(&role),
+        "flood" | "join" | "have a child" | "tell variables" => amrun::task(&role),
         "launch" => cleanup::task(),
         "exit before leaving"
         | "reach everything"
