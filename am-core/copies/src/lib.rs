@@ -19,6 +19,7 @@ mod long {
 }
 
 /// Bytes of a cache line.
+#[cfg(target_arch = "x86_64")]
 const LINE_BYTES: usize = 64;
 
 /// Minimum number of words for which [`words`], where it is available (x86-64), is faster than a loop of relaxed atomics.

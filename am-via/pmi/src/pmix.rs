@@ -52,7 +52,8 @@ impl Info {
     fn collect_data() -> Self {
         let mut key = [0; 512];
         for (to, from) in key.iter_mut().zip(c"pmix.collect".to_bytes()) {
-            *to = from.cast_signed();
+            // C's `char` is signed on x86-64 and unsigned on aarch64.
+            *to = *from as c_char;
         }
         Self { key, flags: 0, value: Value { kind: BOOL, data: Data { flag: true } } }
     }
