@@ -1,7 +1,9 @@
 //! One endpoint with its queues and buffers.
 
+use std::collections::BTreeSet;
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
+use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::ptr::{self, NonNull};
 use std::time::Duration;
@@ -10,9 +12,11 @@ use am_via_os::poll;
 use am_via_shm::{CheckedRange, HeldRange};
 
 use crate::buffers::Buffers;
+use crate::key::{self, Key};
 use crate::library::{Infos, Library, message_bytes_max, provider};
 use crate::objects::{self, Objects, PeerAddress, bind_memory, close, descriptor, positive};
 use crate::reads::{READS_MAX, Reads};
+use crate::strangers::{Strangers, ip_of};
 use crate::sys::{
     AGAIN, Av, AvAttr, Cq, CqAttr, CqEntry, CqError, Domain, ERROR_AVAILABLE, Ep, FI_ADDR_UNSPEC,
     FI_AV_TABLE, FI_CQ_FORMAT_DATA, FI_ENABLE, FI_GETWAIT, FI_MR_ENDPOINT, FI_RECV, FI_RMA, FI_SEND,
@@ -26,8 +30,14 @@ const RECEIVES: usize = 64;
 const RECEIVES_BYTES: usize = 1 << 20;
 /// Maximum number of sends that have not left their buffer.
 const SENDS: usize = 64;
-/// Maximum number of entries that one call reads from the completion queue.
-const READ_AT_ONCE: usize = 16;
+/// What messages are shorter than buffers if their keys are behind their bytes: lengths stay multiples of a cache line.
+const KEY_SPACE_BYTES: usize = 64;
+/// Minimum number of posted receives, if the provider takes that many.
+const RECEIVES_MIN: usize = 16;
+/// Maximum number of entries that one call reads from the completion queue. Each read lets ofi_rxm take up to 32 messages from the network,
+/// and ofi_rxm keeps those for which no receive is posted in buffers of their own, without a limit: a sender that respects no credits would
+/// fill this process's memory if a read returned fewer messages than it takes.
+const READ_AT_ONCE: usize = 64;
 
 /// A buffer for one message, which its holder writes before the message is sent.
 #[derive(Debug)]
@@ -58,6 +68,13 @@ pub struct Endpoint {
     unposted: Vec<usize>,
     /// Maximum length of a message that the provider copies during the call (inject).
     inject_bytes: usize,
+    /// Messages without this key are dropped.
+    key: Key,
+    /// Whether the provider carries a word and a key beside a message. If not, the key is behind the bytes of the message.
+    keys_beside: bool,
+    strangers: Strangers,
+    /// The hosts of the peers.
+    peer_hosts: BTreeSet<IpAddr>,
     address: Vec<u8>,
     provider: String,
     wait_fd: Option<c_int>,
@@ -83,11 +100,12 @@ impl Endpoint {
         let name = provider(info);
         let (tx_size, rx_size, inject_bytes, mr_mode) = sizes(info);
         // SAFETY: an element of `infos`, which is live, with its parts.
-        let (can_read, key_bytes) =
-            unsafe { (info.as_ref().caps & FI_RMA != 0, (*info.as_ref().domain_attr).mr_key_size) };
+        let (can_read, key_bytes, data_bytes) = unsafe {
+            let domain = &*info.as_ref().domain_attr;
+            (info.as_ref().caps & FI_RMA != 0, domain.mr_key_size, domain.cq_data_size)
+        };
         let bytes = message_bytes_max(info);
-        // At least as many as one poll consumes, if the provider takes that many.
-        let num_receives = (RECEIVES_BYTES / bytes).clamp(READ_AT_ONCE, RECEIVES).min(rx_size.max(1));
+        let num_receives = (RECEIVES_BYTES / bytes).clamp(RECEIVES_MIN, RECEIVES).min(rx_size.max(1));
         let num_sends = SENDS.min(tx_size.max(1));
         let (receives, sends) = (Buffers::new(num_receives, bytes)?, Buffers::new(num_sends, bytes)?);
 
@@ -132,8 +150,17 @@ impl Endpoint {
         if mr_mode & FI_MR_ENDPOINT != 0 {
             [receive_mr, send_mr].into_iter().try_for_each(|mr| bind_memory(library, mr, ep))?;
         }
-        let address = name_of(library, ep)?;
-        tracing::debug!(provider = name.name, domain = name.domain, inject_bytes, "an endpoint is open");
+        let key = Key::random();
+        let mut address = name_of(library, ep)?;
+        address.extend(key.to_bytes());
+        let keys_beside = data_bytes >= size_of::<u64>();
+        tracing::debug!(
+            provider = name.name,
+            domain = name.domain,
+            inject_bytes,
+            keys_beside,
+            "an endpoint is open"
+        );
         let mut endpoint = Self {
             library,
             fabric,
@@ -147,10 +174,14 @@ impl Endpoint {
             reads: can_read.then(|| Reads::new(library, domain, ep, mr_mode, key_bytes)),
             receives,
             sends,
-            going_to: vec![PeerAddress(FI_ADDR_UNSPEC); num_sends],
+            going_to: vec![PeerAddress { number: FI_ADDR_UNSPEC, key }; num_sends],
             free_sends: (0..num_sends).collect(),
             unposted: (0..num_receives).collect(),
             inject_bytes,
+            key,
+            keys_beside,
+            strangers: Strangers::default(),
+            peer_hosts: BTreeSet::new(),
             address,
             provider: name.name,
             wait_fd,
@@ -159,7 +190,8 @@ impl Endpoint {
         Ok(endpoint)
     }
 
-    /// The address by which peers reach this endpoint, at most [`ADDRESS_BYTES_MAX`] bytes.
+    /// The address by which peers reach this endpoint, at most [`ADDRESS_BYTES_MAX`] bytes. It contains the endpoint's key: it is for
+    /// peers only.
     #[must_use]
     pub fn address(&self) -> &[u8] {
         &self.address
@@ -174,18 +206,27 @@ impl Endpoint {
     /// Longest message that the endpoint sends and receives, in bytes. All endpoints of a provider have the same value.
     #[must_use]
     pub fn message_bytes_max(&self) -> usize {
-        self.sends.bytes()
+        self.sends.bytes() - if self.keys_beside { 0 } else { KEY_SPACE_BYTES }
+    }
+
+    /// The messages that were dropped because they did not have this endpoint's key.
+    #[must_use]
+    pub fn strangers(&self) -> &Strangers {
+        &self.strangers
     }
 
     /// Makes the endpoint of this address a peer.
     ///
     /// # Errors
-    /// The library rejects the address.
+    /// It is not the address of an endpoint.
     pub fn add_peer(&mut self, address: &[u8]) -> Result<PeerAddress, OfiError> {
         // The library reads as many bytes as its own addresses have, whatever the length of `address`.
         let mut padded = [0; ADDRESS_BYTES_MAX];
-        let len = address.len().min(ADDRESS_BYTES_MAX);
-        padded[..len].copy_from_slice(&address[..len]);
+        let parts = address.split_last_chunk().filter(|(address, _)| address.len() <= padded.len());
+        let (address, &key) =
+            parts.ok_or_else(|| self.library.failed("adding a peer's address", libc::EINVAL))?;
+        padded[..address.len()].copy_from_slice(address);
+        self.peer_hosts.extend(ip_of(address));
         let mut found = FI_ADDR_UNSPEC;
         // SAFETY: one address of at most `ADDRESS_BYTES_MAX` bytes (`name_of` refuses longer ones), and a variable for the answer.
         let count = unsafe {
@@ -193,7 +234,7 @@ impl Endpoint {
             insert(self.av.as_ptr(), padded.as_ptr().cast(), 1, &mut found, 0, ptr::null_mut())
         };
         match count {
-            1 => Ok(PeerAddress(found)),
+            1 => Ok(PeerAddress { number: found, key: Key::of_bytes(key) }),
             code => Err(self
                 .library
                 .failed("adding a peer's address", if code < 0 { -code } else { libc::EINVAL })),
@@ -214,7 +255,7 @@ impl Endpoint {
         len: usize,
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<bool, OfiError> {
-        self.send_by(to, word, len, len <= self.inject_bytes, fill)
+        self.send_by(to, word, len, len + self.key_bytes() <= self.inject_bytes, fill)
     }
 
     /// Like [`send`](Self::send), but the endpoint is not [idle](Self::is_idle) until the message has left the provider. An endpoint that
@@ -261,7 +302,7 @@ impl Endpoint {
         let at = NonNull::new(self.sends.at(index))?;
         // SAFETY: a buffer of this length, which lives as long as the endpoint, and which nothing else touches until it is in `free_sends`
         // again or is sent.
-        let memory = unsafe { CheckedRange::new(at, self.sends.bytes()) };
+        let memory = unsafe { CheckedRange::new(at, self.message_bytes_max()) };
         Some((Reserved(index), HeldRange::hold(memory)))
     }
 
@@ -307,6 +348,19 @@ impl Endpoint {
         unsafe { std::slice::from_raw_parts_mut(self.sends.at(index), len) }
     }
 
+    /// Length of the key in a message.
+    fn key_bytes(&self) -> usize {
+        if self.keys_beside { 0 } else { Key::BYTES }
+    }
+
+    /// Writes the receiver's key behind the `len` bytes of a message in a buffer that is free or reserved.
+    fn append_key(&mut self, index: usize, len: usize, key: Key) {
+        debug_assert!(len <= self.message_bytes_max());
+        // SAFETY: messages are [`KEY_SPACE_BYTES`] shorter than buffers here (`message_bytes_max`, which `send_buffer` has checked), so
+        // that the key is in the buffer, which nothing else touches (`send_buffer`).
+        unsafe { self.sends.at(index).add(len).cast::<[u8; Key::BYTES]>().write_unaligned(key.to_bytes()) };
+    }
+
     /// Sends the first `len` bytes of a buffer. If the call returns true, the network has the buffer unless it `injects`.
     fn send_from(
         &mut self,
@@ -316,17 +370,21 @@ impl Endpoint {
         len: usize,
         injects: bool,
     ) -> Result<bool, OfiError> {
-        let (at, data, ep) = (self.sends.at(index), u64::from(word), self.ep.as_ptr());
+        let (at, mut len, mut data, ep) = (self.sends.at(index), len, to.key.beside(word), self.ep.as_ptr());
+        if !self.keys_beside {
+            self.append_key(index, len, to.key);
+            (len, data) = (len + Key::BYTES, u64::from(word));
+        }
         // SAFETY: the endpoint is enabled; its table has both functions, which read `len` bytes at `at`: `injectdata` during the call,
         // `senddata` until the completion that names `context`. Until then the buffer is not in `free_sends`: the callers take it out. The
         // descriptor is that of the buffer's registration, and `context` is this buffer's own.
         let code = unsafe {
             let msg = &*(*ep).msg;
             if injects {
-                (msg.injectdata)(ep, at.cast(), len, data, to.0)
+                (msg.injectdata)(ep, at.cast(), len, data, to.number)
             } else {
                 let context = self.sends.context(index);
-                (msg.senddata)(ep, at.cast(), len, self.send_memory, data, to.0, context)
+                (msg.senddata)(ep, at.cast(), len, self.send_memory, data, to.number, context)
             }
         };
         match code {
@@ -377,11 +435,15 @@ impl Endpoint {
                 let len = entry.len.min(self.receives.bytes());
                 // SAFETY: the receive has ended, so that the buffer is the endpoint's alone until it is posted again below, after the last
                 // use of the slice; `len` is at most its length.
-                take(low_half(entry.data), unsafe {
-                    std::slice::from_raw_parts(self.receives.at(index), len)
-                });
-                arrived += 1;
+                let bytes = unsafe { std::slice::from_raw_parts(self.receives.at(index), len) };
                 self.unposted.push(index);
+                arrived += 1;
+                let (word, key) = key::parts(entry.data);
+                let message = if self.keys_beside { Some((key, bytes)) } else { taken_apart(bytes) };
+                match message {
+                    Some((key, bytes)) if key == self.key => take(word, bytes),
+                    _ => self.strangers.note(&self.peer_hosts),
+                }
             } else if let Some(reads) = &mut self.reads {
                 reads.note_end(entry.op_context, true);
             }
@@ -574,13 +636,16 @@ fn register(
 }
 
 fn name_of(library: Library, ep: NonNull<Ep>) -> Result<Vec<u8>, OfiError> {
-    let mut address = [0_u8; ADDRESS_BYTES_MAX];
+    let mut address = [0_u8; ADDRESS_BYTES_MAX - Key::BYTES];
     let mut len = address.len();
     // SAFETY: an enabled endpoint, and memory for `len` bytes.
     let code =
         unsafe { ((*ep.as_ref().cm).getname)(ep.as_ptr().cast(), address.as_mut_ptr().cast(), &mut len) };
     library.check("asking for the endpoint's address", code)?;
-    Ok(address[..len.min(ADDRESS_BYTES_MAX)].to_vec())
+    let whole = address
+        .get(..len)
+        .ok_or_else(|| library.failed("asking for the endpoint's address", libc::EMSGSIZE))?;
+    Ok(whole.to_vec())
 }
 
 /// Sizes of the queues, the longest message that the provider copies during the call, and the mode of registration.
@@ -593,9 +658,10 @@ fn sizes(info: NonNull<Info>) -> (usize, usize, usize, c_int) {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "a word of 32 bits was sent; the upper half is zero")]
-fn low_half(data: u64) -> u32 {
-    data as u32
+/// Key and bytes of a message whose key is behind its bytes. `None`: the message is too short for a key.
+fn taken_apart(bytes: &[u8]) -> Option<(Key, &[u8])> {
+    let (bytes, &key) = bytes.split_last_chunk()?;
+    Some((Key::of_bytes(key), bytes))
 }
 
 #[cfg(test)]

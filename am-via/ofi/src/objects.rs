@@ -4,12 +4,18 @@ use std::ffi::{c_int, c_void};
 use std::ptr::{self, NonNull};
 
 use crate::OfiError;
+use crate::key::Key;
 use crate::library::Library;
 use crate::sys::{Domain, Ep, FI_ENABLE, Fid, Mr};
 
 /// The address of a peer, as an endpoint knows it after [`Endpoint::add_peer`](crate::Endpoint::add_peer).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct PeerAddress(pub(crate) u64);
+pub struct PeerAddress {
+    /// The library's number of the peer.
+    pub(crate) number: u64,
+    /// The peer's key: it drops messages without it.
+    pub(crate) key: Key,
+}
 
 /// The library's objects, closed in the reverse order of their creation.
 #[derive(Debug, Default)]

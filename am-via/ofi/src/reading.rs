@@ -64,7 +64,7 @@ impl Endpoint {
                 at.cast(),
                 len,
                 stage.descriptor,
-                from.0,
+                from.number,
                 key.base.wrapping_add(offset),
                 key.key,
                 context,

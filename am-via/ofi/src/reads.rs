@@ -4,6 +4,7 @@
 //! lost can be abandoned: the network may still write to the read's buffer, and to nothing else.
 
 use std::ffi::c_void;
+use std::hash::{BuildHasher, RandomState};
 use std::ptr::NonNull;
 
 use crate::buffers::Buffers;
@@ -69,11 +70,13 @@ pub(crate) struct Reads {
     keys: Keys,
 }
 
-/// The keys for registrations, if the provider does not choose them itself: numbers that fit into its key length, used in turn.
+/// The keys for registrations, if the provider does not choose them itself: random numbers, so that no stranger can read lent memory.
+/// If the provider's keys are too short to be random and different: numbers in turn.
 #[derive(Debug)]
 struct Keys {
     next: u64,
     last: u64,
+    random: RandomState,
 }
 
 impl Keys {
@@ -81,13 +84,17 @@ impl Keys {
     const FIRST: u64 = 1 << 12;
 
     fn new(key_bytes: usize) -> Self {
-        Self { next: Self::FIRST, last: u64::MAX >> (64 - 8 * key_bytes.clamp(2, 8)) }
+        Self {
+            next: Self::FIRST,
+            last: u64::MAX >> (64 - 8 * key_bytes.clamp(2, 8)),
+            random: RandomState::new(),
+        }
     }
 
     fn take(&mut self) -> u64 {
         let key = self.next;
         self.next = if key == self.last { Self::FIRST } else { key + 1 };
-        key
+        if self.last == u64::MAX { self.random.hash_one(key).max(Self::FIRST) } else { key }
     }
 }
 
@@ -161,12 +168,24 @@ mod tests {
 
     #[test]
     fn keys_fit_into_the_providers_length_and_are_not_those_of_the_endpoints_buffers() {
-        for (key_bytes, last) in [(2, 0xffff), (4, 0xffff_ffff), (8, u64::MAX), (64, u64::MAX)] {
+        for (key_bytes, last) in [(2, 0xffff), (4, 0xffff_ffff)] {
             let mut keys = Keys::new(key_bytes);
             assert_eq!([keys.take(), keys.take()], [Keys::FIRST, Keys::FIRST + 1]);
             keys.next = last;
             assert_eq!([keys.take(), keys.take()], [last, Keys::FIRST]);
         }
         const { assert!(FI_RECV < Keys::FIRST && FI_SEND < Keys::FIRST) };
+    }
+
+    #[test]
+    fn long_keys_cannot_be_guessed() {
+        for key_bytes in [8, 64] {
+            let (mut keys, mut others) = (Keys::new(key_bytes), Keys::new(key_bytes));
+            let mut taken: Vec<u64> = (0..1000).flat_map(|_| [keys.take(), others.take()]).collect();
+            assert!(taken.iter().filter(|&&key| key < 1 << 32).count() < 10, "numbers in turn");
+            taken.sort_unstable();
+            taken.dedup();
+            assert_eq!(taken.len(), 2000);
+        }
     }
 }

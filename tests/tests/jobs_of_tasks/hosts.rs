@@ -5,6 +5,8 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use am_core::buffer::Access;
@@ -15,6 +17,8 @@ use am_core::testing::{conformance, is_long};
 use am_core::{AmOptions, GetOptions};
 use am_tests::programs::{self, Scratch, amrun_on_hosts, run};
 use am_via::Task;
+use am_via_job::Carrier as _;
+use am_via_ofi::Endpoint;
 use am_via_os::fork::run_in_copy;
 use am_via_os::process::Ended;
 use mpi_over_am::attribute::PredefinedAttribute;
@@ -568,4 +572,98 @@ fn tasks_of_one_host_are_a_communicator_with_shared_memory() {
         window.free().expect("all tasks free the window");
         environment.finalize().expect("all tasks finalize");
     });
+}
+
+/// Task 2 plays a process outside the job: its endpoint knows the address of task 0 without the key. Tasks 0 and 1 exchange messages
+/// meanwhile. The stranger sends lines, in the name of task 1, with the numbers that task 1 is about to use, and useless messages.
+#[test]
+fn strangers_take_no_tasks_place_and_no_memory() {
+    const FORGED: u32 = 20_000;
+    const USELESS: u32 = 60_000;
+    let test = "strangers_take_no_tasks_place_and_no_memory";
+    let said = said_on_hosts(test, (3, "a,b,c"), || {
+        let task = Task::join().expect("an agent made a job");
+        let mut context = task.context().expect("libfabric is there (Debian: libfabric1)");
+        // The number of the peer's last message, which is odd: task 0 decides about the last round.
+        let last = Arc::new(AtomicU64::new(0));
+        let came = context.counter().expect("a counter");
+        let (told, mut expected) = (Arc::clone(&last), 0);
+        let handler = context.register_handler(move |message| {
+            let number = message.uhdr.try_into().map(u64::from_le_bytes).expect("8 bytes");
+            expected += 2;
+            assert_eq!(number & !1, expected, "the peer's messages, in order");
+            if number % 2 == 1 {
+                told.store(number, Ordering::Relaxed);
+            }
+            Answer::consumed(Completion::Bump(came))
+        });
+        let handler = handler.expect("the first handler");
+        context.gfence().expect("all tasks have the handler");
+        let own = task.number();
+        if own == 2 {
+            wait_for_file("begun");
+            be_a_stranger(&task, FORGED, USELESS);
+            make_file("done");
+        } else {
+            let path = Path::new(&std::env::var_os(FOLDER).expect("the test sets it")).join("done");
+            let (before, mut round, mut is_last) = (resident_mb(), 0_u64, false);
+            while !is_last {
+                round += 2;
+                is_last = own == 0 && path.exists();
+                let number = (round + u64::from(is_last)).to_le_bytes();
+                let sent = context.amsend(TaskId(1 - own), handler, &number, &[], AmOptions::default());
+                sent.expect("it is sent");
+                context.wait_counter(came, 1).expect("the other task answers");
+                is_last |= last.load(Ordering::Relaxed) == round + 1;
+                if (own, round) == (0, 20) {
+                    make_file("begun");
+                }
+            }
+            let grown = resident_mb().saturating_sub(before);
+            println!("task {own}: {} messages, {grown} MB", round / 2);
+            assert!(grown < 100, "the stranger's messages take {grown} MB");
+        }
+        context.gfence().expect("all tasks reach the fence");
+    });
+    let Some((good, said)) = said else { return };
+    println!("{said}");
+    assert!(good, "{said}");
+    let line = said.lines().find(|line| line.contains("belong to no task of this job were dropped"));
+    let line = line.expect("a line names the strangers");
+    let count = line.split_once("task 0: ").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok());
+    assert!(count.is_some_and(|count: u32| (1000..=FORGED + USELESS).contains(&count)), "{line}");
+}
+
+fn be_a_stranger(task: &Task, forged: u32, useless: u32) {
+    let mut stranger = Endpoint::open().expect("libfabric is there");
+    let mut address = task.job().network_address(0, 0).expect("the fence has used it");
+    let key = address.len() - 8;
+    address[key] ^= 1;
+    let to = stranger.add_peer(&address).expect("an address");
+    // The word of a line: kind 0, context 0, task 1.
+    let word = 1 << 8;
+    let mut broken = Vec::new();
+    for number in 0..forged + useless {
+        let mut bytes = [0; 64];
+        bytes[..4].copy_from_slice(&number.to_le_bytes());
+        let is_forged = number < forged;
+        while !stranger
+            .send(to, if is_forged { word } else { 15 }, 64, |buffer| buffer.copy_from_slice(&bytes))
+            .expect("task 0 lives")
+        {
+            stranger.poll(&mut broken, |_, _| ()).expect("the network is there");
+            std::thread::yield_now();
+        }
+    }
+    while !stranger.is_idle() {
+        stranger.poll(&mut broken, |_, _| ()).expect("the network is there");
+    }
+}
+
+/// Resident memory of this process in MB.
+fn resident_mb() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").expect("a process sees its state");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kb = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    kb.expect("Linux counts memory") / 1024
 }

@@ -149,6 +149,57 @@ fn read_lent_memory(pair: &mut Pair) {
     pair.b.end_lend(&lent);
 }
 
+/// Sends messages to `b` from an endpoint that knows `b`'s address without its key, and messages of `a` between them. `rests`: how many of
+/// the stranger's messages come between two polls of `b`.
+fn send_as_a_stranger(pair: &mut Pair, messages: u32, rests: u32) {
+    let mut stranger = Endpoint::open().unwrap();
+    let mut address = pair.b.address().to_vec();
+    let at = address.len() - 1 - Key::BYTES / 2;
+    address[at] ^= 1;
+    let to_b = stranger.add_peer(&address).unwrap();
+    let (before, mut broken) = (pair.got.len(), Vec::new());
+    for number in 0..messages {
+        if number % 1000 == 0 {
+            pair.send(number, 64);
+        }
+        while !stranger.send(to_b, number, 64, |bytes| bytes.fill(0xEE)).unwrap() {
+            stranger.poll(&mut broken, |_, _| ()).unwrap();
+            pair.turn();
+        }
+        if number % rests == 0 {
+            pair.turn();
+        }
+    }
+    let wanted = pair.b.strangers().messages.max(u64::from(messages) - 100);
+    while pair.b.strangers().messages < wanted {
+        stranger.poll(&mut broken, |_, _| ()).unwrap();
+        pair.turn();
+    }
+    pair.receive(before + messages.div_ceil(1000) as usize);
+    for (word, bytes) in &pair.got[before..] {
+        assert_eq!((word % 1000, &bytes[..]), (0, &[word.to_le_bytes()[0]; 64][..]), "a stranger's message");
+    }
+}
+
+/// Resident memory of this process in MB.
+fn resident_mb() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() / 1024
+}
+
+#[test]
+fn messages_without_the_key_are_dropped_and_counted() {
+    let Some(mut pair) = Pair::open() else { return };
+    assert_eq!(pair.b.strangers(), &Strangers::default());
+    send_as_a_stranger(&mut pair, 2000, 1);
+    let before = resident_mb();
+    send_as_a_stranger(&mut pair, 60_000, 50);
+    let grown = resident_mb().saturating_sub(before);
+    println!("{:?}, {grown} MB", pair.b.strangers());
+    assert!(grown < 100, "60 000 messages of 64 bytes take {grown} MB");
+}
+
 #[test]
 #[ignore = "needs libfabric"]
 fn an_idle_endpoint_can_be_slept_on_and_wakes() {
@@ -181,6 +232,9 @@ fn a_provider_with_the_demands_of_real_network_cards_finds_no_fault() {
     }
     pair.receive(200);
     read_lent_memory(&mut pair);
+    // The provider carries 32 bits beside a message, so that the key is in the message.
+    assert!(!pair.b.keys_beside && max < pair.b.sends.bytes());
+    send_as_a_stranger(&mut pair, 1000, 1);
     drop(pair);
     let (uses, faults) = demanding::report();
     assert!(faults.is_empty(), "{faults:?}");

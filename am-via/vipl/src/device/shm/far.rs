@@ -487,6 +487,22 @@ impl Far {
         }
     }
 
+    /// Says whether messages of strangers have come, and where from.
+    pub(super) fn say_strangers(&self) {
+        if fork::is_copy() {
+            return;
+        }
+        let state = self.lock();
+        let strangers = state.endpoint.strangers();
+        if strangers.messages > 0 {
+            am_via_os::complain!(
+                "task {}: {} messages from {strangers} that belong to no task of this job were dropped",
+                state.links.own.task,
+                strangers.messages
+            );
+        }
+    }
+
     /// Tells the peers that no line follows, and waits until they have received everything, or until `is_over` reports the end of the job,
     /// but at most for [`LEAVE_WITHIN`]. Does nothing in a forked copy, whose message the peers would take for the end of the task.
     pub(super) fn leave(&self, is_over: impl Fn() -> bool) {

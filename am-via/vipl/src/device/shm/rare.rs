@@ -111,6 +111,7 @@ impl Shm {
     pub(super) fn close(&mut self) {
         if let Some(far) = &self.far {
             far.leave(|| self.files.end_of_job().is_some());
+            far.say_strangers();
         }
         self.end_network();
         let was_connected = !(self.vis.is_empty() && self.accepted.is_empty());

@@ -1,9 +1,13 @@
 //! The kinds of messages between hosts, and the word of a message.
 
+use am_via_ofi::WORD_BITS;
+use am_via_shm::layout::CONTEXTS_MAX;
+use am_via_shm::layout_job::TASKS_MAX;
+
 use super::reads::KeyMessage;
 use crate::device::NodeAddress;
 
-/// The kind of a message: the low 4 bits of its word. The next 4 bits are the sender's context, and the upper 24 bits its task.
+/// The kind of a message: the low 4 bits of its word. The next 4 bits are the sender's context, and the upper 12 bits its task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(super) enum Kind {
@@ -57,6 +61,8 @@ impl Kind {
     }
 }
 
+const _: () = assert!(CONTEXTS_MAX <= 1 << 4 && TASKS_MAX <= 1 << (WORD_BITS - 8));
+
 /// The sender's address in a word.
 pub(super) fn sender(word: u32) -> NodeAddress {
     NodeAddress { task: word >> 8, context: word >> 4 & 0xf }
@@ -68,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_word_names_its_kind_and_its_sender() {
-        let from = NodeAddress { task: 0xab_cdef, context: 15 };
+        let from = NodeAddress { task: 0xabc, context: 15 };
         let found: Vec<_> = (0..16).filter_map(|kind| Some((kind, Kind::of(kind)?))).collect();
         assert_eq!(found.len(), 10);
         for (number, kind) in found {
