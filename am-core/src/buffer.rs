@@ -17,4 +17,4 @@ pub use am_core_engine::buffer::*;
 
 pub(crate) use kept::{Closing, close, engine_over, expose, expose_shared, memory_of};
 pub use lend::{Borrowed, Owned, mark_copied_process};
-pub(crate) use lend::{Loans, lend, lend_in_scope};
+pub(crate) use lend::{Loans, give, lend, lend_in_scope};

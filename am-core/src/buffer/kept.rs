@@ -11,8 +11,7 @@ use crate::user_code::Guarded;
 /// The memory of a buffer that an operation will own. The caller must give `buffer` to the operation that gets the range (`End::keep`,
 /// `Outstanding::keep`), and must not use or drop it before, unless no operation gets the range.
 pub(crate) fn memory_of(buffer: &JobBuffer) -> RawBuffer {
-    // SAFETY: the callers keep the rule above. All are in this crate: `Owned::raw_of_owned` (for `Context::start`), `carry_out_asked` and
-    // `begin_accumulate`.
+    // SAFETY: the callers keep the rule above. All are in this crate: `carry_out_asked` and `begin_accumulate`.
     unsafe { buffer.to_raw() }
 }
 

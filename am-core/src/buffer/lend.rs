@@ -1,10 +1,11 @@
 //! The memory that operations borrow or own, and functions that lend a borrow to operations for one blocking call or one scope.
 
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
 use super::{JobBuffer, RawBuffer, RawBytes, RawPieces};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::in_handler;
 use crate::vector::{Layout, Pieces, PiecesMut};
 
@@ -29,13 +30,16 @@ pub trait Owned: Sealed {
     /// The form in which the engine holds the memory.
     type Raw;
 
-    /// The memory. The caller must not drop the buffer until the operation owns it, or until the caller knows that no operation got the
-    /// memory.
+    /// The memory.
+    ///
+    /// # Safety
+    /// The caller must neither use nor drop the buffer before it gives the buffer to the operation that gets the memory, or knows that no
+    /// operation gets it.
     ///
     /// # Errors
     /// `LocalRange`: the layout does not lie inside the memory.
     #[doc(hidden)]
-    fn raw_of_owned(&self) -> Result<Self::Raw>;
+    unsafe fn raw_of_owned(&self) -> Result<Self::Raw>;
 
     /// The buffer.
     #[doc(hidden)]
@@ -112,8 +116,9 @@ impl Borrowed for PiecesMut<'_> {
 impl Owned for JobBuffer {
     type Raw = RawBuffer;
 
-    fn raw_of_owned(&self) -> Result<RawBuffer> {
-        Ok(super::memory_of(self))
+    unsafe fn raw_of_owned(&self) -> Result<RawBuffer> {
+        // SAFETY: the caller gives the buffer to the operation that gets the value (this function's contract).
+        Ok(unsafe { self.to_raw() })
     }
 
     fn into_buffer(self) -> JobBuffer {
@@ -124,9 +129,10 @@ impl Owned for JobBuffer {
 impl Owned for (JobBuffer, &Layout) {
     type Raw = RawPieces<RawBuffer>;
 
-    fn raw_of_owned(&self) -> Result<Self::Raw> {
+    unsafe fn raw_of_owned(&self) -> Result<Self::Raw> {
         self.1.check_inside(self.0.len() as u64)?;
-        Ok(RawPieces::Layout(super::memory_of(&self.0), self.1.clone()))
+        // SAFETY: the caller gives the buffer to the operation that gets the value (this function's contract).
+        Ok(RawPieces::Layout(unsafe { self.0.to_raw() }, self.1.clone()))
     }
 
     fn into_buffer(self) -> JobBuffer {
@@ -149,6 +155,30 @@ pub(crate) fn lend<C, M: Borrowed>(
     // SAFETY: the borrow in `memory` lasts until this function returns or unwinds, and both happen after `wait` (`until_ended`).
     let raw = unsafe { memory.raw() }?;
     until_ended(context, |context| start(context, raw), wait)
+}
+
+/// Gives `memory` to an operation, which `start` starts: `keep` then gives the buffer to the operation, and must not drop it. If `start`
+/// unwinds, the buffer is leaked.
+///
+/// # Errors
+/// `LocalRange`: the layout does not lie inside the memory. The error of `start`. The buffer comes back, and no operation has its memory.
+pub(crate) fn give<C, M: Owned, O>(
+    context: &mut C,
+    memory: M,
+    start: impl FnOnce(&mut C, M::Raw) -> Result<O>,
+    keep: impl FnOnce(&mut C, &O, JobBuffer),
+) -> Result<O, (Error, JobBuffer)> {
+    let memory = ManuallyDrop::new(memory);
+    // SAFETY: nothing uses or drops the buffer until `keep` gives it to the operation. After an error, no operation has got it.
+    let started = unsafe { memory.raw_of_owned() }.and_then(|raw| start(context, raw));
+    let buffer = ManuallyDrop::into_inner(memory).into_buffer();
+    match started {
+        Ok(op) => {
+            keep(context, &op, buffer);
+            Ok(op)
+        }
+        Err(error) => Err((error, buffer)),
+    }
 }
 
 /// Lends memory for the length of one scope. Only `lend_in_scope` makes such a value.

@@ -2,7 +2,7 @@
 
 use am_core_engine::protocol::{End, Issued, Outgoing, Posted, Source};
 
-use super::operation::{Operation, sealed::Sealed};
+use super::operation::{ByDriver, Operation, sealed::Sealed};
 use crate::buffer::RawBytes;
 use crate::context::Context;
 use crate::counter::{Counter, CounterName};
@@ -76,6 +76,7 @@ impl<T: Target, S: Source> Operation<S> for Amsend<'_, T> {
         context: &mut Context<F, H>,
         memory: S,
         end: End,
+        _driver: ByDriver,
     ) -> Result<Issued> {
         let target = self.target.seen_from(context.fabric.endpoint().context);
         record::sent(&context.handlers, target.task, (self.handler, self.uhdr), memory.len() as u64);
@@ -105,6 +106,7 @@ impl Operation<RawBytes> for AmsendInPieces<'_> {
         context: &mut Context<F, H>,
         memory: RawBytes,
         end: End,
+        _driver: ByDriver,
     ) -> Result<Issued> {
         let Amsend { target, handler, uhdr, .. } = self.message;
         record::sent(&context.handlers, target, (handler, uhdr), memory.len() as u64);
@@ -282,9 +284,9 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         in_handler::check("amsend_gather")?;
         let (own, end) = (self.endpoint(), End { request, ..End::default() });
         let begun = if H::RUNS_USER_CODE {
-            message.begin(self, Gather::new(udata, Guarded, own), end)
+            message.begin(self, Gather::new(udata, Guarded, own), end, ByDriver(()))
         } else {
-            message.begin(self, Gather::new(udata, Unguarded, own), end)
+            message.begin(self, Gather::new(udata, Unguarded, own), end, ByDriver(()))
         };
         begun.map(Issued::outcome)
     }

@@ -2,7 +2,7 @@
 
 use am_core_engine::protocol::{End, Issued};
 
-use super::operation::{Operation, sealed::Sealed};
+use super::operation::{ByDriver, Operation, sealed::Sealed};
 use crate::buffer::{RawBuffer, RawPieces, RemoteAddress};
 use crate::context::Context;
 use crate::counter::{Counter, CounterName};
@@ -64,6 +64,7 @@ impl Operation<RawBuffer> for Get {
         context: &mut Context<F, H>,
         memory: RawBuffer,
         end: End,
+        _driver: ByDriver,
     ) -> Result<Issued> {
         let (notify, end) = self.options.counters(end);
         record::moved("get", self.from.task, memory.len() as u64);
@@ -84,6 +85,7 @@ impl Operation<RawPieces<RawBuffer>> for Get<(RemoteAddress, &Layout)> {
         context: &mut Context<F, H>,
         memory: RawPieces<RawBuffer>,
         end: End,
+        _driver: ByDriver,
     ) -> Result<Issued> {
         let (notify, end) = self.options.counters(end);
         record::moved("get", self.from.0.task, memory.len());

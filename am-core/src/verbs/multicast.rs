@@ -4,6 +4,7 @@ use std::cell::RefCell;
 
 use am_core_engine::protocol::{End, Issued};
 
+use super::operation::ByDriver;
 use super::{AmOptions, Amsend, Operation};
 use crate::buffer::{RawBytes, lend};
 use crate::context::Context;
@@ -63,7 +64,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
                 // The origin counter is bumped once, below.
                 let options = AmOptions { origin: None, ..options };
                 let message = Amsend { target: member, handler, uhdr, options };
-                match message.begin(context, udata, End::held()) {
+                match message.begin(context, udata, End::held(), ByDriver(())) {
                     Ok(Issued::Ongoing(op)) => begun.borrow_mut().push(op),
                     Ok(Issued::Done) => {}
                     Err(error) => first_error = std::mem::replace(&mut first_error, Ok(())).and(Err(error)),

@@ -12,7 +12,7 @@ use std::cell::Cell;
 
 use am_core_engine::protocol::{End, Issued};
 
-use crate::buffer::{Borrowed, JobBuffer, Owned, lend};
+use crate::buffer::{Borrowed, JobBuffer, Owned, give, lend};
 use crate::context::Context;
 use crate::error::{Error, Outcome, Result};
 use crate::fabric::Fabric;
@@ -31,6 +31,7 @@ pub trait Operation<M>: sealed::Sealed {
         context: &mut Context<F, H>,
         memory: M,
         end: End,
+        driver: ByDriver,
     ) -> Result<Issued>;
 
     /// What a blocking call does after the operation has ended, before it returns.
@@ -44,6 +45,11 @@ pub trait Operation<M>: sealed::Sealed {
 pub(super) mod sealed {
     pub trait Sealed {}
 }
+
+/// Proof that a driver begins the operation: only this crate can make such a value. A driver keeps the memory until the operation has
+/// ended; memory without a lifetime can be copied, so nothing else may begin an operation with it.
+#[derive(Clone, Copy, Debug)]
+pub struct ByDriver(pub(super) ());
 
 /// A handle of an operation that owns its buffer until [`Context::wait_owned`]. If the handle is dropped, the operation keeps the buffer
 /// until the context ends.
@@ -76,7 +82,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         in_handler::check(O::CALL)?;
         let op = Cell::new(None);
         let start = |context: &mut Self, memory| {
-            if let Issued::Ongoing(key) = operation.begin(context, memory, End::held())? {
+            if let Issued::Ongoing(key) = operation.begin(context, memory, End::held(), ByDriver(()))? {
                 op.set(Some(key));
             }
             Ok(())
@@ -95,22 +101,20 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         operation: O,
         memory: M,
     ) -> Result<OwnedHandle, Returned> {
-        let begun = in_handler::check(O::CALL)
-            .and_then(|()| operation.begin(self, memory.raw_of_owned()?, End::held()))
-            .and_then(|begun| match begun {
+        let start = |context: &mut Self, memory| {
+            in_handler::check(O::CALL)?;
+            match operation.begin(context, memory, End::held(), ByDriver(()))? {
                 Issued::Ongoing(op) => Ok(op),
                 Issued::Done => {
-                    let own = self.fabric.peer(self.engine.own())?;
-                    self.engine.ops.insert_ended(own, Ok(0))
+                    let own = context.fabric.peer(context.engine.own())?;
+                    context.engine.ops.insert_ended(own, Ok(0))
                 }
-            });
-        let buffer = memory.into_buffer();
-        match begun {
-            Ok(op) => {
-                self.engine.ops.keep(op, buffer);
-                Ok(OwnedHandle { op, context: self.identity })
             }
-            Err(error) => Err(Returned { error, buffer }),
+        };
+        let given = give(self, memory, start, |context, &op, buffer| context.engine.ops.keep(op, buffer));
+        match given {
+            Ok(op) => Ok(OwnedHandle { op, context: self.identity }),
+            Err((error, buffer)) => Err(Returned { error, buffer }),
         }
     }
 
@@ -133,7 +137,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         request: Option<u64>,
     ) -> Result<Outcome> {
         in_handler::check(O::CALL)?;
-        operation.begin(self, memory, End { request, ..End::default() }).map(Issued::outcome)
+        operation.begin(self, memory, End { request, ..End::default() }, ByDriver(())).map(Issued::outcome)
     }
 
     /// Returns the buffer and the result of an operation that has ended; otherwise its handle. Makes no progress.

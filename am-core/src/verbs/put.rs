@@ -2,7 +2,7 @@
 
 use am_core_engine::protocol::{End, Issued, Posted};
 
-use super::operation::{Operation, sealed::Sealed};
+use super::operation::{ByDriver, Operation, sealed::Sealed};
 use crate::buffer::{RawBytes, RawPieces, RemoteAddress};
 use crate::context::Context;
 use crate::counter::{Counter, CounterName};
@@ -111,6 +111,7 @@ impl<M: Into<RawBytes>> Operation<M> for Put {
         context: &mut Context<F, H>,
         memory: M,
         end: End,
+        _driver: ByDriver,
     ) -> Result<Issued> {
         let (memory, (notify, completed, end)) = (memory.into(), self.options.counters(end));
         record::moved("put", self.to.task, memory.len() as u64);
@@ -134,6 +135,7 @@ where
         context: &mut Context<F, H>,
         memory: RawPieces<R>,
         end: End,
+        _driver: ByDriver,
     ) -> Result<Issued> {
         let (memory, (notify, _, end)) = (memory.into(), self.options.counters(end));
         record::moved("put", self.to.0.task, memory.len());

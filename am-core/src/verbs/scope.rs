@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use am_core_engine::protocol::{End, Issued};
 
-use super::Operation;
+use super::operation::{ByDriver, Operation};
 use crate::buffer::{Borrowed, Loans, RemoteAddress, lend_in_scope};
 use crate::context::Context;
 use crate::counter::Counter;
@@ -74,7 +74,7 @@ impl<'env, F: Fabric, H: HandlerSet> Scope<'_, 'env, F, H> {
     pub fn start<M: Borrowed + 'env, O: Operation<M::Raw>>(&mut self, operation: O, memory: M) -> Result<()> {
         in_handler::check(O::CALL)?;
         let memory = self.loans.lend(memory)?;
-        if let Issued::Ongoing(op) = operation.begin(self.context, memory, End::held())? {
+        if let Issued::Ongoing(op) = operation.begin(self.context, memory, End::held(), ByDriver(()))? {
             self.ops.borrow_mut().push_back(op);
         }
         Ok(())
