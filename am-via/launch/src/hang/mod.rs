@@ -205,8 +205,10 @@ impl fmt::Display for HangReport {
             }
         }
         for (text, tasks) in groups {
-            let who = if tasks.len() == 1 { "task" } else { "tasks" };
-            writeln!(f, "  {who} {}{text}", list(&tasks))?;
+            match tasks.len() {
+                1 => writeln!(f, "  task {}{text}", list(&tasks))?,
+                _ => writeln!(f, "  tasks {}{}", list(&tasks), text.replacen(": ", ": each ", 1))?,
+            }
         }
         write!(f, "  {}", self.verdict)
     }
@@ -318,7 +320,7 @@ mod tests {
         let mut report = HangReport::new(tasks, Vec::new());
         assert_eq!(
             report.to_string(),
-            "  tasks 0 and 1: waits in MPI_Recv, called by exchange at ring.c:12, for 5 s: receive from task 3, tag 7\n  \
+            "  tasks 0 and 1: each waits in MPI_Recv, called by exchange at ring.c:12, for 5 s: receive from task 3, tag 7\n  \
              task 2: waits in MPI_Recv, called by exchange at ring.c:12, for 5 s: receive from task 3, tag 8\n  \
              task 3: has ended\n  \
              task 0 waits for task 3, which has ended: no message will come"
