@@ -4,13 +4,16 @@
 //! One file for each program. If the machine lacks something, the table names it: nothing is left out silently. A known failure has its
 //! reason in [`known`]; any other failure makes the command fail, and so does a known failure that does not occur.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 pub mod command;
 pub mod fetch;
+pub mod folder;
 pub mod hpcc;
 pub mod known;
 pub mod mpi4py;
+pub mod mpich;
 pub mod netpipe;
 pub mod own;
 pub mod rsmpi;
@@ -46,13 +49,17 @@ const PROGRAMS: &[Program] = &[
     ("hpcc", hpcc::run),
     ("rsmpi", rsmpi::run),
     ("mpi4py", mpi4py::run),
+    ("mpich", mpich::run),
+    ("mpich-collectives", mpich::collectives),
 ];
 
-/// Runs the named programs, or all of them, and prints the table. Fails if a failure is not a known one, if a known failure did not occur,
+/// Runs the named programs, or all of them, and prints the table. A name with a slash is a folder of built programs ([`folder`]). Fails if a failure is not a known one, if a known failure did not occur,
 /// or if nothing was run.
 #[must_use]
 pub fn run(names: &[String]) -> ExitCode {
-    if let Some(name) = names.iter().find(|name| !PROGRAMS.iter().any(|(known, _)| known == name)) {
+    if let Some(name) =
+        names.iter().find(|name| !name.contains('/') && !PROGRAMS.iter().any(|(known, _)| known == name))
+    {
         let known: Vec<_> = PROGRAMS.iter().map(|(name, _)| *name).collect();
         eprintln!("real-programs: no program is named {name}; there are: {}", known.join(", "));
         return ExitCode::from(2);
@@ -71,6 +78,12 @@ pub fn run(names: &[String]) -> ExitCode {
             if let Err(problem) = run(&workshop, &mut rows) {
                 rows.push(Row::not_run(name, problem));
             }
+        }
+    }
+    for name in names.iter().filter(|name| name.contains('/')) {
+        eprintln!("{name}:");
+        if let Err(problem) = folder::run(&workshop, Path::new(name), name, &mut rows) {
+            rows.push(Row::not_run(name, problem));
         }
     }
     print!("{}", table::text(&rows));
