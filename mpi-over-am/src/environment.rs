@@ -404,21 +404,25 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
     }
 }
 
-/// Ends operations under way, then waits for the other tasks: no task leaves while another may need it.
+/// Completes what this task sends, waits for the other tasks, then ends what is left: no task leaves while another may need it.
+///
+/// Receives stay posted until all tasks are here, and so have sent everything: the program may have freed their requests (`MPI_Request_free`,
+/// MPI 5.0 section 3.7.3), and other tasks wait until their messages are received.
 fn finish<F: Fabric, L: LockPolicy>(state: &mut Turn<'_, F, L>) -> Result<()> {
     let owners = state.handlers().attached.owners();
     let flushed = owners.into_iter().try_for_each(|owner| flush(state, owner));
     state.finish_schedules()?;
     for request in state.handlers().requests.unfinished() {
         let requests = &mut state.handlers().requests;
-        if requests.is_receive(request) || matches!(requests.phase(request), Phase::Parts | Phase::ByProgram)
-        {
-            end(state, request);
-        } else {
+        let is_left = matches!(requests.phase(request), Phase::Parts | Phase::ByProgram);
+        if !is_left && !requests.is_receive(request) {
             state.wait_over(request)?;
         }
     }
     meet(state)?;
+    for request in state.handlers().requests.unfinished() {
+        end(state, request);
+    }
     let State { context, boards, .. } = &mut **state;
     boards.free(context);
     flushed

@@ -136,11 +136,10 @@ impl<'a, F: Fabric, L: LockPolicy> Turn<'a, F, L> {
     /// # Errors
     /// An error while making progress.
     pub(crate) fn finish_schedules(&mut self) -> Result<()> {
-        self.held.schedules.forget_meetings();
-        if self.held.schedules.is_empty() {
+        if self.held.schedules.are_over() {
             return Ok(());
         }
-        self.wait_and_drive(&mut |_, schedules| schedules.is_empty())
+        self.wait_and_drive(&mut |_, schedules| schedules.are_over())
     }
 
     /// Whether another thread waits for its turn.

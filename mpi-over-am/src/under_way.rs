@@ -45,20 +45,18 @@ impl Schedules {
     /// Whether nothing is under way.
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
-        self.running.is_empty()
-            && self.to_meet.is_empty()
-            && self.at_operators.is_empty()
-            && self.outside.is_empty()
+        self.to_meet.is_empty() && self.are_over()
+    }
+
+    /// Whether no schedule is under way; partitioned receives may wait for their sender's description.
+    #[inline(always)]
+    pub(crate) fn are_over(&self) -> bool {
+        self.running.is_empty() && self.at_operators.is_empty() && self.outside.is_empty()
     }
 
     /// Adds a partitioned receive in its first round, which continues when the sender's description arrives, whichever call makes progress.
     pub(crate) fn add_to_meet(&mut self, request: RequestId) {
         self.to_meet.push(request);
-    }
-
-    /// Drops the partitioned receives that wait for the sender's description: the end of the environment does not wait for them.
-    pub(crate) fn forget_meetings(&mut self) {
-        self.to_meet.clear();
     }
 
     /// Whether a thread is running an operator for this request, outside the lock.

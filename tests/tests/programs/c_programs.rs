@@ -67,6 +67,7 @@ programs! {
     c_communicators
     c_errhandlers
     c_faults
+    c_freed_requests
     c_hello
     c_levels
     c_objects
@@ -79,6 +80,7 @@ programs! {
     c_threads
     c_threads_callbacks
     d_collectives
+    d_cut_messages
     d_datatypes
     d_long_reductions
     d_point_to_point
