@@ -22,7 +22,7 @@ use crate::failure::{Failure, Outcome};
 use crate::objects::{CommunicatorObject, MessageObject};
 use crate::requests::{Owner, handle_of, keep_request, on_requests};
 use crate::state::{Mpi, enter, enter_briefly, entered};
-use crate::statuses::store;
+use crate::statuses::{store, store_result};
 use crate::types::{
     MPI_Comm, MPI_Datatype, MPI_Message, MPI_Request, MPI_Status, RecvElements, SendElements,
 };
@@ -426,15 +426,14 @@ unsafe fn receive(
     let mpi = entered!("MPI_Recv");
     on_communicator_in(&mpi, "MPI_Recv", comm, |mpi, object| {
         let received = match failed {
-            Some(received) => received.map_err(|error| *error)?,
+            Some(received) => received.map_err(|error| *error),
             None => {
                 let (source, tag) = (source_of(source)?, tag_of(tag));
                 let data = unsafe { message_to_receive(mpi, elements) }?;
-                object.communicator.recv_data(&data, source, tag)?
+                object.communicator.recv_data(&data, source, tag)
             }
         };
-        unsafe { store(status, &received) };
-        Ok(())
+        unsafe { store_result(status, received) }
     })
 }
 
@@ -524,9 +523,8 @@ pub(crate) unsafe fn mpi_sendrecv_c(
     on_communicator("MPI_Sendrecv", comm, |mpi, object| {
         let (out, data) = unsafe { (message_to_send(mpi, sent)?, message_to_receive(mpi, received)?) };
         let (dest, source, recvtag) = (dest_of(dest)?, source_of(source)?, tag_of(recvtag));
-        let received = object.communicator.sendrecv_data((&out, dest, sendtag), (&data, source, recvtag))?;
-        unsafe { store(status, &received) };
-        Ok(())
+        let received = object.communicator.sendrecv_data((&out, dest, sendtag), (&data, source, recvtag));
+        unsafe { store_result(status, received) }
     })
 }
 
@@ -543,9 +541,7 @@ pub(crate) unsafe fn mpi_sendrecv_replace_c(
         let data = unsafe { to_receive(mpi, elements) }?;
         let from = (source_of(source)?, tag_of(recvtag));
         let to = (dest_of(dest)?, sendtag);
-        let received = object.communicator.sendrecv_replace_data(&data, to, from)?;
-        unsafe { store(status, &received) };
-        Ok(())
+        unsafe { store_result(status, object.communicator.sendrecv_replace_data(&data, to, from)) }
     })
 }
 
@@ -689,9 +685,8 @@ pub(crate) unsafe fn mpi_mrecv_c(
         let id = unsafe { start_mrecv(mpi, elements, message, of) }?;
         let communicator = &mpi.world.communicator;
         // When the call returns, no operation uses the buffer any more, also after an error.
-        let received = communicator.wait(id).inspect_err(|_| communicator.abandon(id))?;
-        unsafe { store(status, &received) };
-        Ok(())
+        let received = communicator.wait(id).inspect_err(|_| communicator.abandon(id));
+        unsafe { store_result(status, received) }
     })
 }
 

@@ -18,7 +18,7 @@ use crate::constants::{MPI_REQUEST_NULL, MPI_SUCCESS, MPI_UNDEFINED};
 use crate::engine::Communicator;
 use crate::failure::{Failure, Outcome, elements, not_null};
 use crate::state::{Mpi, entered};
-use crate::statuses::{store, store_cancelled, store_empty};
+use crate::statuses::{store, store_cancelled, store_empty, store_failed};
 use crate::types::{MPI_Comm, MPI_Request, MPI_Status};
 
 /// The handle of a request: its number.
@@ -111,20 +111,9 @@ unsafe fn ended(
                 store_cancelled(status);
                 Ok(())
             }
-            Err(error) => Err(ended_badly(error, status)),
+            Err(error) => Err(store_failed(status, error)),
         }
     }
-}
-
-/// Stores the status of a failed operation; returns the failure.
-#[cold]
-unsafe fn ended_badly(error: Error, status: *mut MPI_Status) -> Failure {
-    let known = match error {
-        Error::Truncated { source_rank, tag, capacity, .. } => Status::new(source_rank, tag, capacity),
-        _ => Status::default(),
-    };
-    unsafe { store(status, &known) };
-    error.into()
 }
 
 /// Like [`ended`], for a call that completes several operations: also stores the operation's error code in its status, if the program wants

@@ -10,7 +10,7 @@
 
 use std::ffi::c_int;
 
-use mpi_over_am::{ANY_SOURCE, ErrorClass, PROC_NULL, Status};
+use mpi_over_am::{ANY_SOURCE, Error, ErrorClass, PROC_NULL, Status};
 
 use crate::constants::{MPI_ANY_SOURCE, MPI_PROC_NULL, MPI_SUCCESS, MPI_UNDEFINED};
 use crate::data::any_datatype_of;
@@ -44,6 +44,41 @@ pub(crate) unsafe fn store(at: *mut MPI_Status, status: &Status) {
             (*at).internal[CANCELLED] = 0;
         }
     }
+}
+
+/// Stores the status of a message that was received, or of a receive that has failed.
+///
+/// # Errors
+/// That of the receive.
+///
+/// # Safety
+/// Those of [`store`].
+pub(crate) unsafe fn store_result(
+    at: *mut MPI_Status,
+    result: mpi_over_am::Result<Status>,
+) -> crate::failure::Outcome<()> {
+    match result {
+        Ok(status) => {
+            unsafe { store(at, &status) };
+            Ok(())
+        }
+        Err(error) => Err(unsafe { store_failed(at, error) }),
+    }
+}
+
+/// Stores the status of a failed operation, and returns the failure: for a message that was cut, its source and tag, and the length that
+/// was received.
+///
+/// # Safety
+/// Those of [`store`].
+#[cold]
+pub(crate) unsafe fn store_failed(at: *mut MPI_Status, error: Error) -> Failure {
+    let known = match error {
+        Error::Truncated { source_rank, tag, capacity, .. } => Status::new(source_rank, tag, capacity),
+        _ => Status::default(),
+    };
+    unsafe { store(at, &known) };
+    error.into()
 }
 
 /// Stores the empty status, which a wait on an inactive request returns; its error field is set, too (MPI 5.0 section 3.7.3).

@@ -351,6 +351,10 @@ impl Requests {
             _ => placed,
         };
         let is_cut = is_receive && capacity != len;
+        if is_cut && let Some(record) = self.get_mut(id) {
+            // The status of a message that was cut tells what was received.
+            record.entry.number = capacity;
+        }
         self.end(id, is_cut.then_some(Error::Truncated { source_rank, tag, sent: len, capacity }));
     }
 
