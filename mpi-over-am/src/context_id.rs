@@ -29,6 +29,13 @@ pub(crate) enum Space {
     Management = 3,
 }
 
+impl Space {
+    /// Whether a context id is that of this message space, of whichever communicator.
+    pub(crate) const fn has(self, context_id: u32) -> bool {
+        context_id % SPACES == self as u32
+    }
+}
+
 /// The context id of the world.
 pub(crate) const WORLD: u32 = 0;
 /// The count in the first context id that a task allocates. Count 0 of task 0 is the world's, and count 1 is that of the task's own

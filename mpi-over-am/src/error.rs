@@ -246,6 +246,20 @@ pub enum Error {
         /// The tasks in each collective.
         calls: Box<str>,
     },
+    /// A part of a collective with another length than the task expects: the tasks disagree about the collective.
+    #[error(
+        "{sent} bytes{} met a receive of {expected} bytes in a collective: the tasks are in different collectives, or disagree about \
+         its length, datatype or root; with AM_CHECK_COLLECTIVES=on the error says what each task calls",
+        source_rank.map_or_else(String::new, |rank| format!(" from rank {rank}"))
+    )]
+    UnequalParts {
+        /// The sender's rank, if it is known.
+        source_rank: Option<u32>,
+        /// Bytes sent.
+        sent: u64,
+        /// Bytes that this task expects.
+        expected: u64,
+    },
     /// A ready-mode message arrived before its receive was posted (MPI 5.0 section 3.4). Its data are lost.
     #[error(
         "a ready-mode message of {len} bytes {side} rank {peer} with tag {tag} arrived before its receive was posted: post the receive first, or send in standard mode"
@@ -343,7 +357,7 @@ pub enum Error {
         rank: i64,
     },
     /// An argument that the call rejects.
-    #[error("{call}: {what}{}", shown(.value))]
+    #[error("{call}: {}", Shown(what, *value))]
     Refused {
         /// The error class.
         class: ErrorClass,
@@ -517,9 +531,17 @@ pub enum Error {
     Core(#[from] am_core::error::Error),
 }
 
-/// A value, as it stands at the end of a message.
-fn shown(value: &Option<i64>) -> String {
-    value.map_or_else(String::new, |value| format!(" (the value is {value})"))
+/// What is wrong with an argument, and its value. A text that ends with "; the value is NAME" says what the value is.
+struct Shown<'a>(&'a str, Option<i64>);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.1, self.0.split_once("; the value is ")) {
+            (Some(value), Some((what, name))) => write!(f, "{what} ({name}: {value})"),
+            (Some(value), None) => write!(f, "{} (the value is {value})", self.0),
+            (None, _) => f.write_str(self.0),
+        }
+    }
 }
 
 impl Error {
@@ -555,6 +577,8 @@ impl Error {
             Self::UnknownRoot { .. } => ErrorClass::Root,
             Self::TagOutOfRange { .. } => ErrorClass::Tag,
             Self::Truncated { .. } => ErrorClass::Truncate,
+            Self::UnequalParts { sent, expected, .. } if sent > expected => ErrorClass::Truncate,
+            Self::UnequalParts { .. } => ErrorClass::Count,
             Self::Mismatched { difference, .. } => difference.class(),
             Self::NoBuffer { .. } | Self::BufferExhausted { .. } | Self::BufferAttached { .. } => {
                 ErrorClass::Buffer
@@ -617,6 +641,7 @@ impl Error {
             | Self::Nested
             | Self::Finalized
             | Self::Truncated { .. }
+            | Self::UnequalParts { .. }
             | Self::Mismatched { .. }
             | Self::NotReady { side: Side::Sender, .. } => Fault::Caller,
             Self::NotReady { side: Side::Receiver, .. } | Self::Protocol { .. } | Self::ContextId { .. } => {

@@ -20,9 +20,9 @@ use crate::constants::{
     MPI_MAX_PROCESSOR_NAME, MPI_SUBVERSION, MPI_SUCCESS, MPI_THREAD_FUNNELED, MPI_THREAD_MULTIPLE,
     MPI_THREAD_SERIALIZED, MPI_THREAD_SINGLE, MPI_VERSION,
 };
-use crate::errors::{on_process, raise};
+use crate::errors::{on_process, this_task};
 use crate::failure::Failure;
-use crate::raise::{last_said, raise_outside};
+use crate::raise::{KeptErrhandler, last_said, raise_outside, raise_through};
 use crate::state;
 use crate::text::give_string;
 use crate::types::MPI_Comm;
@@ -93,11 +93,15 @@ pub(crate) unsafe fn mpi_finalized(flag: *mut c_int) -> c_int {
 
 pub(crate) unsafe fn mpi_finalize() -> c_int {
     state::stop_progress_thread();
-    let (outcome, goes_on) = {
+    let (outcome, goes_on, handler, handle) = {
         let mpi = crate::state::entered!("MPI_Finalize");
         if crate::sessions::alone() {
             return raise_outside("MPI_Finalize", state::is_finalized());
         }
+        // An error is raised after MPI has ended, when the communicators are gone.
+        let object = mpi.without_communicator();
+        let handler = KeptErrhandler::new(object.errhandler.get());
+        let handle = object.communicator.properties().handle() as usize;
         // Functions of the program run here, before anything of MPI has ended (MPI 5.0 section 11.2.4), and may end the last session.
         let deleted = mpi.alone.communicator.properties().delete_attributes();
         let goes_on = !mpi.sessions.is_empty();
@@ -108,7 +112,7 @@ pub(crate) unsafe fn mpi_finalize() -> c_int {
             environment.as_ref().map(crate::performance::keep);
             environment.map_or(Ok(()), crate::engine::Environment::finalize)
         };
-        (outcome.and(deleted), goes_on)
+        (deleted.and(outcome), goes_on, handler, handle)
     };
     state::set_finalized();
     if goes_on {
@@ -118,7 +122,7 @@ pub(crate) unsafe fn mpi_finalize() -> c_int {
     }
     match outcome {
         Ok(()) => MPI_SUCCESS,
-        Err(error) => raise(None, "MPI_Finalize", &error.into()),
+        Err(error) => raise_through(handler.get(), handle, this_task, "MPI_Finalize", &error.into()),
     }
 }
 

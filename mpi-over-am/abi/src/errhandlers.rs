@@ -9,7 +9,7 @@ use crate::constants::{
     MPI_ERRHANDLER_NULL, MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN, MPI_FILE_NULL,
     MPI_SUCCESS,
 };
-use crate::errors::{finish_on_process, no_communicator, on_communicator, raise};
+use crate::errors::{finish_alone, finish_on_process, no_communicator, on_communicator, raise};
 use crate::failure::{Failure, Outcome, not_null};
 use crate::raise::{ErrhandlerObject, KeptErrhandler, On, change, errhandlers, raise_through};
 use crate::sessions::on_session;
@@ -98,10 +98,10 @@ pub(crate) unsafe fn mpi_comm_call_errhandler(comm: MPI_Comm, code: c_int) -> c_
     let mpi = entered!(CALL);
     match mpi.communicator(comm) {
         Some(object) => {
-            raise(Some(&object), CALL, &called(code));
+            raise(&object, CALL, &called(code));
             MPI_SUCCESS
         }
-        None => raise(Some(&mpi.alone), CALL, &no_communicator(comm)),
+        None => finish_alone(&mpi, CALL, Err(no_communicator(comm))),
     }
 }
 

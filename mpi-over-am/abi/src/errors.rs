@@ -8,7 +8,7 @@ use crate::constants::{MPI_COMM_NULL, MPI_COMM_SELF, MPI_COMM_WORLD, MPI_SESSION
 use crate::engine::Environment;
 use crate::failure::{Failure, Outcome};
 use crate::objects::CommunicatorObject;
-use crate::raise::{On, check_errhandler, initial, raise_initial, raise_through, rank_in_job};
+use crate::raise::{On, check_errhandler, raise_initial, raise_through, rank_in_job};
 use crate::state::{Mpi, enter, stage};
 use crate::types::{MPI_Comm, MPI_Errhandler};
 
@@ -17,17 +17,33 @@ use crate::types::{MPI_Comm, MPI_Errhandler};
 pub(crate) fn finish(object: &CommunicatorObject, function: &str, outcome: Outcome<()>) -> c_int {
     match outcome {
         Ok(()) => MPI_SUCCESS,
-        Err(failure) => raise(Some(object), function, &failure),
+        Err(failure) => raise(object, function, &failure),
     }
 }
 
-/// [`finish`] for calls that have no communicator: the error handler of `MPI_COMM_SELF` runs.
+/// [`finish`] for calls that have no communicator: the error handler for such errors runs ([`Mpi::without_communicator`]).
 #[inline(always)]
 pub(crate) fn finish_alone(mpi: &Mpi, function: &str, outcome: Outcome<()>) -> c_int {
-    finish(&mpi.alone, function, outcome)
+    match outcome {
+        Ok(()) => MPI_SUCCESS,
+        Err(failure) => raise_alone(mpi, function, &failure),
+    }
 }
 
-/// Enters MPI, and runs a call about a communicator. The error handler of `MPI_COMM_SELF` runs if the handle is invalid.
+#[cold]
+#[inline(never)]
+fn raise_alone(mpi: &Mpi, function: &str, failure: &Failure) -> c_int {
+    let object = mpi.without_communicator();
+    let handle = object.communicator.properties().handle() as usize;
+    raise_through(object.errhandler.get(), handle, this_task, function, failure)
+}
+
+/// This task, in the text of an error that belongs to no communicator.
+pub(crate) fn this_task() -> String {
+    format!("rank {} of MPI_COMM_WORLD", rank_in_job())
+}
+
+/// Enters MPI, and runs a call about a communicator. If the handle is invalid, the error belongs to no communicator.
 #[inline(always)]
 pub(crate) fn on_communicator(
     function: &str,
@@ -109,21 +125,18 @@ pub(crate) fn finish_on_process(function: &str, outcome: Outcome<()>) -> c_int {
     }
 }
 
-/// Runs the error handler of a communicator, or without a communicator the initial one. If the handler returns, returns the error code that
-/// the MPI call is to return.
+/// Runs the error handler of a communicator. If the handler returns, returns the error code that the MPI call is to return.
 #[cold]
 #[inline(never)]
-pub(crate) fn raise(object: Option<&CommunicatorObject>, function: &str, failure: &Failure) -> c_int {
-    let handler = object.map_or_else(initial, |object| object.errhandler.get());
-    let handle = object.map_or(MPI_COMM_WORLD.0, |object| object.communicator.properties().handle() as usize);
+pub(crate) fn raise(object: &CommunicatorObject, function: &str, failure: &Failure) -> c_int {
+    let handle = object.communicator.properties().handle() as usize;
     let of = || {
-        object.map_or("MPI".to_owned(), |object| {
-            let name = object.communicator.properties().name();
-            let name = if name.is_empty() { "a communicator".to_owned() } else { name };
-            format!("rank {} of {name}", object.communicator.rank())
-        })
+        let name = object.communicator.properties().name();
+        let name = if name.is_empty() { "a communicator".to_owned() } else { name };
+        let of_world = if handle == MPI_COMM_WORLD.0 { String::new() } else { format!(" ({})", this_task()) };
+        format!("rank {} of {name}{of_world}", object.communicator.rank())
     };
-    raise_through(handler, handle, of, function, failure)
+    raise_through(object.errhandler.get(), handle, of, function, failure)
 }
 
 /// Runs the error handler that was given for an object to be made. If that handler is invalid, this is reported instead of `failure`.

@@ -126,7 +126,14 @@ impl From<Error> for Failure {
             Error::Callback { code, .. } => class_of(code).map(|_| code),
             _ => None,
         };
-        Self::with_code(own.unwrap_or_else(|| code_of(error.class())), error.to_string())
+        let said = error.to_string();
+        let what = match &error {
+            // The name of the Rust function says nothing to a C program, and the text begins with C's.
+            Error::Refused { call, .. } => said.strip_prefix(call).and_then(|rest| rest.strip_prefix(": ")),
+            _ => None,
+        };
+        let what = what.unwrap_or(&said);
+        Self::with_code(own.unwrap_or_else(|| code_of(error.class())), what)
     }
 }
 

@@ -1,9 +1,9 @@
 //! Error handlers, and how a failure calls one (MPI 5.0 section 9.3). The handlers belong to the process, because a session may need one
 //! before MPI is started.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use mpi_over_am::ErrorClass;
@@ -61,22 +61,30 @@ pub(crate) fn change(handle: MPI_Errhandler, change: impl FnOnce(&mut Errhandler
 
 /// The error handler that an object has. The handler lives at least as long as this value.
 #[derive(Debug)]
-pub(crate) struct KeptErrhandler(AtomicUsize);
+pub(crate) struct KeptErrhandler {
+    handle: AtomicUsize,
+    was_set: AtomicBool,
+}
 
 impl KeptErrhandler {
     /// The error handler of an object that exists from the start: a predefined one.
     pub(crate) const fn predefined(handle: MPI_Errhandler) -> Self {
-        Self(AtomicUsize::new(handle.0))
+        Self { handle: AtomicUsize::new(handle.0), was_set: AtomicBool::new(false) }
     }
 
     pub(crate) fn new(handle: MPI_Errhandler) -> Self {
         change(handle, |object| object.by_objects += 1);
-        Self(AtomicUsize::new(handle.0))
+        Self::predefined(handle)
     }
 
     pub(crate) fn get(&self) -> MPI_Errhandler {
         // Relaxed: the number publishes nothing; the handler that it names is behind a lock.
-        MPI_Errhandler(self.0.load(Ordering::Relaxed))
+        MPI_Errhandler(self.handle.load(Ordering::Relaxed))
+    }
+
+    /// Whether the program has set the handler.
+    pub(crate) fn was_set(&self) -> bool {
+        self.was_set.load(Ordering::Relaxed)
     }
 
     /// Sets another handler.
@@ -86,7 +94,8 @@ impl KeptErrhandler {
     pub(crate) fn set(&self, on: On, handle: MPI_Errhandler) -> Outcome<()> {
         check_errhandler(on, handle)?;
         change(handle, |object| object.by_objects += 1);
-        let older = self.0.swap(handle.0, Ordering::Relaxed);
+        let older = self.handle.swap(handle.0, Ordering::Relaxed);
+        self.was_set.store(true, Ordering::Relaxed);
         change(MPI_Errhandler(older), |object| object.by_objects -= 1);
         Ok(())
     }
@@ -166,9 +175,18 @@ pub(crate) fn raise_outside(function: &str, after: bool) -> c_int {
     raise_initial(function, &Failure::new(ErrorClass::Other, what))
 }
 
-/// The rank from the launcher, which is known also while MPI is not running; 0 for a program started without a launcher.
+/// The rank in `MPI_COMM_WORLD`, once MPI has been started.
+static RANK: OnceLock<u32> = OnceLock::new();
+
+/// Records the rank in `MPI_COMM_WORLD`. Only the first call has an effect.
+pub(crate) fn set_rank(rank: u32) {
+    RANK.get_or_init(|| rank);
+}
+
+/// The rank in the job. Before MPI has been started, it is the launcher's number; 0 for a program started without a launcher.
 pub(crate) fn rank_in_job() -> u32 {
-    std::env::var("AM_TASK").ok().and_then(|task| task.parse().ok()).unwrap_or(0)
+    let by_launcher = || std::env::var("AM_TASK").ok().and_then(|task| task.parse().ok());
+    RANK.get().copied().or_else(by_launcher).unwrap_or(0)
 }
 
 /// Runs an error handler for the object that `handle` names: a function of the program, or a predefined handler, which returns or ends the
@@ -212,8 +230,19 @@ pub(crate) fn set_end(end: fn(&str, c_int)) {
     END.get_or_init(|| end);
 }
 
-/// Ends the job for an error that the program does not handle.
+thread_local! {
+    /// The exit code with which this thread is ending the process; 0: it is not.
+    static ENDING: Cell<c_int> = const { Cell::new(0) };
+}
+
+/// Ends the job for an error that the program does not handle. If an exit function of the program causes another error while the process
+/// ends for the first one, the process ends at once, as the first error demands.
 fn end_job(said: &str, code: c_int) -> ! {
+    match ENDING.replace(code) {
+        0 => {}
+        // SAFETY: _exit takes an integer. The process is ending already; only exit functions of the program are left out.
+        first => unsafe { libc::_exit(first) },
+    }
     if let Some(end) = END.get() {
         end(said, code);
     }

@@ -16,6 +16,7 @@ use smallvec::SmallVec;
 
 use crate::constants::{MPI_REQUEST_NULL, MPI_SUCCESS, MPI_UNDEFINED};
 use crate::engine::Communicator;
+use crate::errors::{finish, finish_alone};
 use crate::failure::{Failure, Outcome, elements, not_null};
 use crate::state::{Mpi, entered};
 use crate::statuses::{store, store_cancelled, store_empty, store_failed};
@@ -38,7 +39,7 @@ pub(crate) fn keep_request(communicator: &Communicator, id: RequestId) -> MPI_Re
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Owner {
     Communicator(MPI_Comm),
-    /// The communicator with this context id; `None`: `MPI_COMM_SELF`.
+    /// The communicator with this context id; `None`: no communicator.
     Context(Option<u32>),
 }
 
@@ -159,10 +160,12 @@ pub(crate) fn on_requests(function: &str, call: impl FnOnce(&Mpi, &mut Owner) ->
 fn failed(mpi: &Mpi, of: Owner, function: &str, failure: Failure) -> c_int {
     let object = match of {
         Owner::Communicator(comm) => mpi.communicator(comm),
-        Owner::Context(context_id) => Some(mpi.communicator_with(context_id)),
+        Owner::Context(context_id) => context_id.and_then(|context_id| mpi.communicator_with(context_id)),
     };
-    let object = object.unwrap_or_else(|| std::rc::Rc::clone(&mpi.alone));
-    crate::errors::finish(&object, function, Err(failure))
+    match object {
+        Some(object) => finish(&object, function, Err(failure)),
+        None => finish_alone(mpi, function, Err(failure)),
+    }
 }
 
 /// The requests that a call waits for, and their statuses: arrays of the program. `statuses` may be null.

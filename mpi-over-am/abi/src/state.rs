@@ -30,10 +30,10 @@ use crate::constants::{
 use crate::engine::{Communicator, Environment, Window};
 use crate::handles::{Handles, ObjectKind};
 use crate::objects::{
-    CommunicatorObject, Generalized, KnownKeyval, MessageObject, PendingObject, SessionObject, TypeObjects,
+    CommunicatorObject, Generalized, Keyvals, MessageObject, PendingObject, SessionObject, TypeObjects,
     WindowObject,
 };
-use crate::raise::{KeptErrhandler, initial, raise_outside, set_end};
+use crate::raise::{KeptErrhandler, initial, raise_outside, set_end, set_rank};
 use crate::types::{MPI_Comm, MPI_Datatype, MPI_Errhandler, MPI_Win};
 
 /// The state of MPI while it runs: the environment, and the objects that C's handles name.
@@ -56,8 +56,7 @@ pub(crate) struct Mpi {
     pub(crate) groups: Handles<Group>,
     pub(crate) windows: Handles<Rc<WindowObject>>,
     pub(crate) sessions: Handles<Rc<SessionObject>>,
-    /// The keys of attributes, by number.
-    pub(crate) keyvals: RefCell<Vec<KnownKeyval>>,
+    pub(crate) keyvals: RefCell<Keyvals>,
     /// Memory lent by the program for buffered sends: address and length.
     pub(crate) lent: RefCell<BTreeMap<BufferOwner, (usize, i64)>>,
     pub(crate) level: c_int,
@@ -114,15 +113,20 @@ impl Mpi {
         }
     }
 
-    /// The communicator with a context id; `MPI_COMM_SELF` without a context id, or if the communicator no longer exists.
-    pub(crate) fn communicator_with(&self, context_id: Option<u32>) -> Rc<CommunicatorObject> {
-        let Some(context_id) = context_id else { return Rc::clone(&self.alone) };
+    /// The communicator with a context id; `None` if the communicator no longer exists.
+    pub(crate) fn communicator_with(&self, context_id: u32) -> Option<Rc<CommunicatorObject>> {
         let has_it = |object: &Rc<CommunicatorObject>| object.communicator.has_context_id(context_id);
-        if has_it(&self.world) {
-            return Rc::clone(&self.world);
+        if let Some(found) = [&self.world, &self.alone].into_iter().find(|object| has_it(object)) {
+            return Some(Rc::clone(found));
         }
-        let found = self.communicators.find(has_it).and_then(|handle| self.communicators.get(handle));
-        found.unwrap_or_else(|| Rc::clone(&self.alone))
+        self.communicators.find(has_it).and_then(|handle| self.communicators.get(handle))
+    }
+
+    /// The communicator whose error handler runs for errors that belong to no communicator, window or session: `MPI_COMM_SELF` (MPI 5.0
+    /// section 9.3). If the program has never set the handler of `MPI_COMM_SELF`, that of `MPI_COMM_WORLD` runs: most programs set only
+    /// that one, as other libraries allow.
+    pub(crate) fn without_communicator(&self) -> &CommunicatorObject {
+        if self.alone.errhandler.was_set() { &self.alone } else { &self.world }
     }
 
     /// Length in bytes of `count` elements of a contiguous predefined datatype. `None` for other datatypes and for invalid counts:
@@ -430,6 +434,7 @@ pub(crate) fn set_main_thread() {
 pub(crate) fn begin(mpi: Mpi) {
     set_main_thread();
     set_end(end_job);
+    set_rank(mpi.world.communicator.rank());
     // SAFETY: no thread uses MPI before it is started.
     unsafe { *PROCESS.mpi.get() = Some(mpi) };
     ByCall::set_running(true);

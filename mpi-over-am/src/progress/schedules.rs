@@ -17,6 +17,7 @@ use crate::handlers::MpiHandlers;
 use crate::message::Mode;
 use crate::op::{Combine, Op};
 use crate::protocol;
+use crate::rank::ANY_SOURCE;
 use crate::request_id::RequestId;
 use crate::request_table::{Act, NO_SCOPE, Schedule, Step};
 use crate::state::State;
@@ -92,9 +93,11 @@ impl Running {
 #[inline(always)]
 pub(crate) fn check_len(status: Status, expected: Option<u64>) -> Result<()> {
     match expected {
-        Some(expected) if expected != status.len() => {
-            Err(Error::count("a part received in a collective, counted in bytes", status.len(), expected))
-        }
+        Some(expected) if expected != status.len() => Err(Error::UnequalParts {
+            source_rank: Some(status.source()).filter(|&rank| rank < ANY_SOURCE),
+            sent: status.len(),
+            expected,
+        }),
         _ => Ok(()),
     }
 }

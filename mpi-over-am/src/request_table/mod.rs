@@ -15,6 +15,7 @@ use am_core::handler::Delivered;
 use am_core::task::TaskId;
 
 use crate::buffer::KeptVec;
+use crate::context_id::Space;
 use crate::error::{Error, Result};
 use crate::matching::{ContextId, Envelope, Pattern, PostedList};
 use crate::message::ReceiveBuffer;
@@ -345,6 +346,7 @@ impl Requests {
         record.entry.number = len;
         let status = record.status();
         let (source_rank, tag) = (status.source(), status.tag());
+        let is_collective = Space::Collective.has(record.context());
         let (is_receive, has_layout) = (record.is_receive, record.unusual & unusual::LAYOUT != 0);
         let capacity = match &self.cold[id.index()] {
             Some(cold) if has_layout => placed.min(cold.capacity),
@@ -355,7 +357,13 @@ impl Requests {
             // The status of a message that was cut tells what was received.
             record.entry.number = capacity;
         }
-        self.end(id, is_cut.then_some(Error::Truncated { source_rank, tag, sent: len, capacity }));
+        let error = || {
+            if is_collective {
+                return Error::UnequalParts { source_rank: Some(source_rank), sent: len, expected: capacity };
+            }
+            Error::Truncated { source_rank, tag, sent: len, capacity }
+        };
+        self.end(id, is_cut.then(error));
     }
 
     /// Records that the operation is complete, with this error if any.
