@@ -197,15 +197,28 @@ impl Attributes {
     /// The attributes of a duplicate, from the copy callbacks.
     ///
     /// # Errors
-    /// The error of a callback.
+    /// The error of a callback, after the delete callbacks of the values that were copied before.
     pub fn duplicate(&self, object: u64) -> Result<Self> {
-        let mut values = Vec::new();
+        let mut copies = Self::new();
         for (keyval, value) in &self.values {
-            if let Some(copied) = (keyval.0.copy)(object, keyval, *value)? {
-                values.push((keyval.clone(), copied));
+            match (keyval.0.copy)(object, keyval, *value) {
+                Ok(Some(copied)) => copies.values.push((keyval.clone(), copied)),
+                Ok(None) => {}
+                Err(error) => {
+                    copies.discard(object);
+                    return Err(error);
+                }
             }
         }
-        Ok(Self { values })
+        Ok(copies)
+    }
+
+    /// Runs the delete callbacks of a duplicate's attributes, the last copied first, because the duplicate is not made. The callbacks get
+    /// the number of the original object, since there is no other. Their errors are ignored: the call fails already.
+    pub(crate) fn discard(self, object: u64) {
+        for (keyval, value) in self.values.into_iter().rev() {
+            let _ = Deletion { keyval, value }.run(object);
+        }
     }
 }
 

@@ -101,7 +101,11 @@ fn routine(name: &str, prototype: &Prototype) -> Fallible<Routine> {
         names.resize(3, "0");
         let widened =
             if WITH_SMALL_ATTRIBUTES.contains(&name) { "i64::from(*extra_state)" } else { "*extra_state" };
-        let kept = format!("let kept = callbacks::keep([{}], {widened});", names.join(", "));
+        let names = names.join(", ");
+        let kept = match name {
+            "MPI_Grequest_start" => format!("let kept = callbacks::keep_variable([{names}], extra_state);"),
+            _ => format!("let kept = callbacks::keep([{names}], {widened});"),
+        };
         writeln!(routine.before, "{kept}")?;
     }
     for parameter in &prototype.parameters {

@@ -14,7 +14,7 @@ use crate::constants::{
 use crate::engine::Communicator;
 use crate::errors::on_communicator;
 use crate::failure::{Failure, Outcome, call_program, not_null};
-use crate::objects::KnownKeyval;
+use crate::fortran::OwnedState;
 use crate::state::Mpi;
 use crate::types::{Callback, MPI_Comm};
 
@@ -27,9 +27,6 @@ type DeleteAttribute = unsafe extern "C-unwind" fn(usize, c_int, *mut c_void, *m
 const DUPLICATE: Callback = MPI_COMM_DUP_FN;
 /// `MPI_COMM_NULL_COPY_FN`, `MPI_COMM_NULL_DELETE_FN` and their counterparts for other objects.
 const NOTHING: Callback = MPI_COMM_NULL_COPY_FN;
-/// First keyval of the program, above the predefined ones.
-const KEYVALS_FROM: usize = 0x3000_0000;
-
 /// Runs a function of the program that returns a code.
 fn run(call: &'static str, function: impl FnOnce() -> c_int) -> mpi_over_am::Result<()> {
     let code = call_program(call, function);
@@ -48,46 +45,49 @@ pub(crate) fn create_keyval(
     extra_state: *mut c_void,
 ) -> Outcome<()> {
     let at = not_null(at)?;
-    let mut keyvals = mpi.keyvals.borrow_mut();
-    let number = (KEYVALS_FROM + keyvals.len()) as c_int;
     let extra = extra_state.expose_provenance();
-    let keyval = Keyval::new(
-        kind,
-        move |object, _, value| {
-            if copy == NOTHING || copy == DUPLICATE {
-                return Ok((copy == DUPLICATE).then_some(value));
-            }
-            // SAFETY: the program gave a function of this type (MPI 5.0 section 7.7.2); the two predefined ones, which are numbers, were
-            // handled above.
-            let function: CopyAttribute = unsafe { std::mem::transmute(copy) };
-            let (mut copied, mut flag) = (0u64, 0);
-            let extra = std::ptr::with_exposed_provenance_mut(extra);
-            let value = std::ptr::with_exposed_provenance_mut(value as usize);
-            let out = (&raw mut copied).cast();
-            // SAFETY: the arguments are those that the function's type asks for: a handle of the keyval's kind of object, the state and the
-            // value that the program gave, and the addresses of two results, valid until the function returns.
-            run("a copy function of attributes", || unsafe {
-                function(object as usize, number, extra, value, out, &raw mut flag)
-            })?;
-            Ok((flag != 0).then_some(copied))
-        },
-        move |object, _, value| {
-            if delete == NOTHING {
-                return Ok(());
-            }
-            // SAFETY: the program gave a function of this type (MPI 5.0 section 7.7.2); the predefined one, which is a number, was handled
-            // above.
-            let function: DeleteAttribute = unsafe { std::mem::transmute(delete) };
-            let extra = std::ptr::with_exposed_provenance_mut(extra);
-            let value = std::ptr::with_exposed_provenance_mut(value as usize);
-            // SAFETY: the arguments are those that the function's type asks for: a handle of the keyval's kind of object, and the value and
-            // the state that the program gave.
-            run("a delete function of attributes", || unsafe {
-                function(object as usize, number, value, extra)
-            })
-        },
-    );
-    keyvals.push(KnownKeyval::InUse(keyval));
+    let fortran = OwnedState::of((copy, delete), extra_state);
+    let make = |number| {
+        Keyval::new(
+            kind,
+            move |object, _, value| {
+                if copy == NOTHING || copy == DUPLICATE {
+                    return Ok((copy == DUPLICATE).then_some(value));
+                }
+                // The state of a Fortran program lives as long as the key.
+                let _ = &fortran;
+                // SAFETY: the program gave a function of this type (MPI 5.0 section 7.7.2); the two predefined ones, which are numbers, were
+                // handled above.
+                let function: CopyAttribute = unsafe { std::mem::transmute(copy) };
+                let (mut copied, mut flag) = (0u64, 0);
+                let extra = std::ptr::with_exposed_provenance_mut(extra);
+                let value = std::ptr::with_exposed_provenance_mut(value as usize);
+                let out = (&raw mut copied).cast();
+                // SAFETY: the arguments are those that the function's type asks for: a handle of the keyval's kind of object, the state and the
+                // value that the program gave, and the addresses of two results, valid until the function returns.
+                run("a copy function of attributes", || unsafe {
+                    function(object as usize, number, extra, value, out, &raw mut flag)
+                })?;
+                Ok((flag != 0).then_some(copied))
+            },
+            move |object, _, value| {
+                if delete == NOTHING {
+                    return Ok(());
+                }
+                // SAFETY: the program gave a function of this type (MPI 5.0 section 7.7.2); the predefined one, which is a number, was handled
+                // above.
+                let function: DeleteAttribute = unsafe { std::mem::transmute(delete) };
+                let extra = std::ptr::with_exposed_provenance_mut(extra);
+                let value = std::ptr::with_exposed_provenance_mut(value as usize);
+                // SAFETY: the arguments are those that the function's type asks for: a handle of the keyval's kind of object, and the value and
+                // the state that the program gave.
+                run("a delete function of attributes", || unsafe {
+                    function(object as usize, number, value, extra)
+                })
+            },
+        )
+    };
+    let number = mpi.keyvals.borrow_mut().add(make);
     // SAFETY: `at` is not null, and the program gave it for this result.
     unsafe { *at = number };
     Ok(())
@@ -99,9 +99,7 @@ pub(crate) fn create_keyval(
 /// The key was freed and no attribute has it, the key is predefined, or it never existed. A key for another kind of object is refused
 /// later, when it is used with an object.
 pub(crate) fn keyval_of(mpi: &Mpi, number: c_int) -> Outcome<Keyval> {
-    let index = usize::try_from(number).ok().and_then(|number| number.checked_sub(KEYVALS_FROM));
-    let keyvals = mpi.keyvals.borrow();
-    index.and_then(|index| keyvals.get(index)?.usable()).ok_or_else(|| {
+    mpi.keyvals.borrow().get(number).ok_or_else(|| {
         let what = match number {
             MPI_KEYVAL_INVALID => "the key is MPI_KEYVAL_INVALID".to_owned(),
             _ => format!("{number} is not a key that the program has made: it is predefined, was freed, or never was one"),
@@ -123,7 +121,8 @@ pub(crate) fn free_keyval(mpi: &Mpi, kind: ObjectKind, at: *mut c_int) -> Outcom
         let what = format!("{number} is a key of another kind of object");
         return Err(Failure::new(ErrorClass::Keyval, what));
     }
-    mpi.keyvals.borrow_mut()[number as usize - KEYVALS_FROM] = KnownKeyval::Freed(keyval.downgrade());
+    drop(keyval);
+    mpi.keyvals.borrow_mut().free(number);
     // SAFETY: `at` is not null, and the program gave it for this result.
     unsafe { *at = MPI_KEYVAL_INVALID };
     Ok(())

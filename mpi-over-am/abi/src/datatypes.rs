@@ -251,8 +251,10 @@ constructors! {
 pub(crate) unsafe fn mpi_type_dup(old: MPI_Datatype, new: *mut MPI_Datatype) -> c_int {
     on_process("MPI_Type_dup", |mpi| {
         let (new, datatype) = (not_null(new)?, any_datatype_of(mpi, old)?);
-        let properties = crate::type_objects::duplicated(mpi, old)?;
         let handle = keep_datatype(mpi, Datatype::dup(&datatype))?;
+        let properties = crate::type_objects::duplicated(mpi, old).inspect_err(|_| {
+            mpi.datatypes.remove(handle.0);
+        })?;
         crate::type_objects::begin_with(mpi, handle, properties);
         unsafe { *new = handle };
         Ok(())

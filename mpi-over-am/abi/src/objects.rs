@@ -77,20 +77,47 @@ pub(crate) struct Generalized {
     pub(crate) is_freed: bool,
 }
 
-/// A key that the program has made. Attributes outlive their key, and programs may delete them by the key's old number (MPI 5.0 section
-/// 7.7.2).
-#[derive(Debug)]
-pub(crate) enum KnownKeyval {
-    InUse(Keyval),
+/// First keyval of the program, above the predefined ones.
+const KEYVALS_FROM: c_int = 0x3000_0000;
+
+/// The keys that the program has made, by number. Attributes outlive their key, and programs may delete them by the key's old number (MPI
+/// 5.0 section 7.7.2).
+#[derive(Debug, Default)]
+pub(crate) struct Keyvals {
+    in_use: BTreeMap<c_int, Keyval>,
     /// Freed, but usable while an attribute with this key exists.
-    Freed(WeakKeyval),
+    freed: BTreeMap<c_int, WeakKeyval>,
+    last: c_int,
 }
 
-impl KnownKeyval {
-    pub(crate) fn usable(&self) -> Option<Keyval> {
-        match self {
-            Self::InUse(keyval) => Some(keyval.clone()),
-            Self::Freed(keyval) => keyval.upgrade(),
+impl Keyvals {
+    /// Stores a new key; `make` gets its number.
+    pub(crate) fn add(&mut self, make: impl FnOnce(c_int) -> Keyval) -> c_int {
+        // Numbers are reused as late as possible. There are more numbers than keys fit into memory.
+        loop {
+            self.last = self.last.checked_add(1).map_or(KEYVALS_FROM, |next| next.max(KEYVALS_FROM));
+            if !self.in_use.contains_key(&self.last) && !self.freed.contains_key(&self.last) {
+                break;
+            }
+        }
+        self.in_use.insert(self.last, make(self.last));
+        self.last
+    }
+
+    /// The key with this number; `None` if there is none, or if it was freed and no attribute has it.
+    pub(crate) fn get(&self, number: c_int) -> Option<Keyval> {
+        let freed = || self.freed.get(&number)?.upgrade();
+        self.in_use.get(&number).cloned().or_else(freed)
+    }
+
+    /// Frees a key. Its attributes stay.
+    pub(crate) fn free(&mut self, number: c_int) {
+        self.freed.retain(|_, freed| freed.upgrade().is_some());
+        let Some(keyval) = self.in_use.remove(&number) else { return };
+        let freed = keyval.downgrade();
+        drop(keyval);
+        if freed.upgrade().is_some() {
+            self.freed.insert(number, freed);
         }
     }
 }

@@ -119,7 +119,9 @@ impl<F: Fabric, L: LockPolicy> PendingCommunicator<F, L> {
     pub(crate) fn begin_part(self) -> Result<Option<Communicator<F, L>>> {
         let &words = self.slot.get().ok_or_else(not_there)?;
         let Some(groups) = self.groups else { return Ok(None) };
-        self.parent.begin(words, groups, self.inherited).map(Some)
+        let attributes = self.inherited.attributes.clone();
+        let made = self.parent.begin(words, groups, self.inherited);
+        made.map(Some).inspect_err(|_| attributes.discard(self.parent.properties().handle()))
     }
 }
 

@@ -28,6 +28,35 @@ fn the_last_line_names_the_task_that_failed_first() {
     assert!(last.contains(": task 1 ") && last.contains("MPI_ERR_TRUNCATE"), "{said}");
 }
 
+/// If an exit function of the program causes a second error, the process still ends as the first error demands, and prints only that one.
+#[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
+fn a_second_fatal_error_does_not_hide_the_first() {
+    programs::build();
+    let scratch = Scratch::new("t_two_failures");
+    let program = scratch.path().join("program");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/c/t_two_failures.c");
+    let mut compile = Command::new(programs::folder().join("mpicc"));
+    let (good, said) = run(compile.args(programs::compiler_options()).arg(source).arg("-o").arg(&program));
+    assert!(good, "{said}");
+    for under in [&["mpiexec", "-n", "1", "--timeout", "60"][..], &[]] {
+        let mut start = match under {
+            [launcher, options @ ..] => {
+                let mut start = Command::new(programs::folder().join(launcher));
+                start.args(options).arg(&program);
+                start
+            }
+            [] => Command::new(&program),
+        };
+        let output = start.output().expect("the program starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        // MPI_ERR_RANK
+        assert_eq!(output.status.code(), Some(6), "{said}");
+        assert!(said.contains("rank 77 does not exist") && !said.contains("rank 99"), "{said}");
+        assert!(!said.contains("panicked"), "{said}");
+    }
+}
+
 /// The kernels of the benchmark `compare` check their own results, and print a row each.
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
@@ -79,9 +108,11 @@ programs! {
     c_shared_windows
     c_threads
     c_threads_callbacks
+    d_callbacks_that_fail
     d_collectives
     d_cut_messages
     d_datatypes
+    d_homeless_errors
     d_long_reductions
     d_point_to_point
     d_requests

@@ -27,6 +27,12 @@ fn communicators_by_module() {
 
 #[test]
 #[cfg_attr(not(has_gfortran), ignore = "no gfortran was found")]
+fn requests_by_module() {
+    test("fortran/f_requests.f90");
+}
+
+#[test]
+#[cfg_attr(not(has_gfortran), ignore = "no gfortran was found")]
 fn datatypes_by_module() {
     test("fortran/f_datatypes.f90");
 }

@@ -2,8 +2,10 @@
 //! result; a Fortran function takes references and stores the error code in its last argument. Operations and error handlers take
 //! references in C, too, and need no conversion.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
+use std::sync::atomic::AtomicPtr;
 use std::sync::{Mutex, PoisonError};
 
 use crate::constants::{
@@ -13,14 +15,17 @@ use crate::constants::{
 use crate::types::{Callback, MPI_Datatype, MPI_Status};
 
 /// The extra state that C carries for a Fortran program: the program's own state, and its functions. That of a generalized request is freed
-/// with the request. That of a key is never freed: a key stays in use while any object has an attribute with this key, and attributes are
-/// copied between objects. Programs make few keys.
+/// with the request, that of a key with the key and its last attribute ([`OwnedState`]).
 #[derive(Debug)]
 pub(crate) struct Kept {
     functions: [Callback; 3],
-    /// The program's extra state, and below it the same state as a short integer.
-    state: i64,
-    small_state: c_int,
+    /// The program's extra state, and below it the same state as a short integer. A key has a copy, because the program's variable may
+    /// end before the key; functions may change the copy.
+    state: Cell<i64>,
+    small_state: Cell<c_int>,
+    /// The program's variable. The functions of a generalized request get the variable itself (MPI 5.0 section 13.2), so that they can
+    /// return something to the program.
+    variable: *mut i64,
 }
 
 /// Where a [`Kept`] is.
@@ -43,8 +48,45 @@ impl Kept {
 
 /// Stores the extra state of a call, and its functions in the order of its arguments.
 pub(crate) fn keep(functions: [Callback; 3], state: i64) -> KeptAt {
-    KeptAt(Box::into_raw(Box::new(Kept { functions, state, small_state: state as c_int })))
+    keep_with(functions, state, std::ptr::null_mut())
 }
+
+/// [`keep`] for functions that get the program's variable itself.
+pub(crate) fn keep_variable(functions: [Callback; 3], variable: *const i64) -> KeptAt {
+    keep_with(functions, 0, variable.cast_mut())
+}
+
+fn keep_with(functions: [Callback; 3], state: i64, variable: *mut i64) -> KeptAt {
+    let (state, small_state) = (Cell::new(state), Cell::new(state as c_int));
+    KeptAt(Box::into_raw(Box::new(Kept { functions, state, small_state, variable })))
+}
+
+/// The extra state of a Fortran program's key, which is freed with this value.
+#[derive(Debug)]
+pub(crate) struct OwnedState(AtomicPtr<Kept>);
+
+impl OwnedState {
+    /// The extra state of a key with these C functions for copying and deleting; `None` if the program that made the key is in C.
+    pub(crate) fn of((copy, delete): (Callback, Callback), state: *mut c_void) -> Option<Self> {
+        let copies = [copy_attribute_in_c as CopyInC, copy_small_attribute_in_c];
+        let deletes = [delete_attribute_in_c as DeleteInC, delete_small_attribute_in_c];
+        let is_fortran = copies.iter().any(|&own| own as *const () as usize == copy)
+            || deletes.iter().any(|&own| own as *const () as usize == delete);
+        is_fortran.then(|| Self(AtomicPtr::new(state.cast())))
+    }
+}
+
+impl Drop for OwnedState {
+    fn drop(&mut self) {
+        // SAFETY: `keep` made the state by `Box::into_raw` for the call that made the key: only a Fortran routine passes these functions to
+        // it. The key and its last attribute are gone, so nothing uses the state any more.
+        drop(unsafe { Box::from_raw(*self.0.get_mut()) });
+    }
+}
+
+type CopyInC =
+    unsafe extern "C-unwind" fn(Handle, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
+type DeleteInC = unsafe extern "C-unwind" fn(Handle, c_int, *mut c_void, *mut c_void) -> c_int;
 
 type Handle = usize;
 type Copy<A> =
@@ -92,7 +134,7 @@ macro_rules! attribute_functions {
                 function(
                     &raw mut handle,
                     &raw mut keyval,
-                    &raw const kept.$state,
+                    kept.$state.as_ptr().cast_const(),
                     &raw mut from,
                     &raw mut copied,
                     flag,
@@ -121,7 +163,7 @@ macro_rules! attribute_functions {
                     &raw mut handle,
                     &raw mut keyval,
                     &raw mut value,
-                    &raw const kept.$state,
+                    kept.$state.as_ptr().cast_const(),
                     &raw mut code,
                 );
                 code
@@ -260,38 +302,38 @@ pub(crate) fn cancel() -> Callback {
 }
 
 unsafe extern "C-unwind" fn query_in_c(state: *mut c_void, status: *mut MPI_Status) -> c_int {
-    type Query = unsafe extern "C-unwind" fn(*const i64, *mut MPI_Status, *mut c_int);
+    type Query = unsafe extern "C-unwind" fn(*mut i64, *mut MPI_Status, *mut c_int);
     // SAFETY: `keep` made the state, and `functions[0]` is the program's query function. A Fortran function takes the address of each
     // argument; the values at these addresses live until it returns. The caller gives the address of `status`.
     unsafe {
         let (kept, mut code) = (Kept::of(state), MPI_SUCCESS);
         let function: Query = std::mem::transmute(kept.functions[0]);
-        function(&raw const kept.state, status, &raw mut code);
+        function(kept.variable, status, &raw mut code);
         code
     }
 }
 
 unsafe extern "C-unwind" fn free_in_c(state: *mut c_void) -> c_int {
-    type Free = unsafe extern "C-unwind" fn(*const i64, *mut c_int);
+    type Free = unsafe extern "C-unwind" fn(*mut i64, *mut c_int);
     // SAFETY: `keep` made the state by `Box::into_raw`. This is the last call with it: the request is forgotten before its free function
     // runs. `functions[1]` is the program's free function. A Fortran function takes the address of each argument; the values at these
     // addresses live until it returns.
     unsafe {
         let (kept, mut code) = (Box::from_raw(state.cast::<Kept>()), MPI_SUCCESS);
         let function: Free = std::mem::transmute(kept.functions[1]);
-        function(&raw const kept.state, &raw mut code);
+        function(kept.variable, &raw mut code);
         code
     }
 }
 
 unsafe extern "C-unwind" fn cancel_in_c(state: *mut c_void, is_complete: c_int) -> c_int {
-    type Cancel = unsafe extern "C-unwind" fn(*const i64, *const c_int, *mut c_int);
+    type Cancel = unsafe extern "C-unwind" fn(*mut i64, *const c_int, *mut c_int);
     // SAFETY: `keep` made the state, and `functions[2]` is the program's cancel function. A Fortran function takes the address of each
     // argument; the values at these addresses live until it returns.
     unsafe {
         let (kept, is_complete, mut code) = (Kept::of(state), c_int::from(is_complete != 0), MPI_SUCCESS);
         let function: Cancel = std::mem::transmute(kept.functions[2]);
-        function(&raw const kept.state, &raw const is_complete, &raw mut code);
+        function(kept.variable, &raw const is_complete, &raw mut code);
         code
     }
 }
@@ -363,7 +405,7 @@ macro_rules! conversions {
                     &raw const count,
                     file,
                     &raw const position,
-                    &raw const kept.state,
+                    kept.state.as_ptr().cast_const(),
                     &raw mut code,
                 );
                 code
@@ -385,7 +427,7 @@ unsafe extern "C-unwind" fn extent_in_c(
     unsafe {
         let (kept, datatype, mut code) = (Kept::of(state), datatype.0 as c_int, MPI_SUCCESS);
         let function: Extent = std::mem::transmute(kept.functions[2]);
-        function(&raw const datatype, extent, &raw const kept.state, &raw mut code);
+        function(&raw const datatype, extent, kept.state.as_ptr().cast_const(), &raw mut code);
         code
     }
 }

@@ -9,3 +9,5 @@ pub(crate) mod convert;
 mod old_names;
 pub(crate) mod sentinels;
 pub(crate) mod text;
+
+pub(crate) use callbacks::OwnedState;
