@@ -173,7 +173,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     ) -> Self {
         let InheritedState { other, topology, name, info, error_handler, attributes } = inherited;
         let properties =
-            Properties::new(ObjectKind::Communicator, info, error_handler).with_attributes(attributes);
+            Properties::new(ObjectKind::Communicator, &info, error_handler).with_attributes(attributes);
         properties.set_name(&name);
         let size = group.size();
         let reached = other.as_ref().map_or(&group, |other| &other.group);

@@ -268,7 +268,7 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
     /// A session on this environment (`MPI_Session_init`).
     #[must_use]
     pub fn session(&self, info: &Info, error_handler: ErrorHandler) -> Session<F, L> {
-        Session::new(self.world.clone(), info.clone(), error_handler)
+        Session::new(self.world.clone(), info, error_handler)
     }
 
     /// Gives the library memory for buffered sends (`MPI_Buffer_attach`). Each message takes contiguous memory: its length, and at most
@@ -406,8 +406,8 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
 
 /// Completes what this task sends, waits for the other tasks, then ends what is left: no task leaves while another may need it.
 ///
-/// Receives stay posted until all tasks are here, and so have sent everything: the program may have freed their requests (`MPI_Request_free`,
-/// MPI 5.0 section 3.7.3), and other tasks wait until their messages are received.
+/// Receives stay posted until all tasks are here, and so have sent everything: the program may have freed their requests
+/// (`MPI_Request_free`, MPI 5.0 section 3.7.3), and other tasks wait until their messages are received.
 fn finish<F: Fabric, L: LockPolicy>(state: &mut Turn<'_, F, L>) -> Result<()> {
     let owners = state.handlers().attached.owners();
     let flushed = owners.into_iter().try_for_each(|owner| flush(state, owner));

@@ -43,11 +43,11 @@ impl Info {
     /// Sets the value of a key, replacing an older one (`MPI_Info_set`).
     ///
     /// # Errors
-    /// [`Error::Refused`]: the key or the value is empty or too long.
+    /// [`Error::Refused`]: the key is empty or too long, or the value is too long.
     pub fn set(&mut self, key: &str, value: &str) -> Result<()> {
         check_key("Info::set", key)?;
-        if value.is_empty() || value.len() > INFO_VALUE_BYTES_MAX {
-            let what = "the string for a key must have 1 to 1023 bytes; the value is the string's length";
+        if value.len() > INFO_VALUE_BYTES_MAX {
+            let what = "the string for a key must have at most 1023 bytes; the value is the string's length";
             return Err(Error::refused(ErrorClass::InfoValue, "Info::set", what, length(value)));
         }
         self.put(key, value);
@@ -59,7 +59,7 @@ impl Info {
         other.iter().for_each(|(key, value)| self.put(key, value));
     }
 
-    fn put(&mut self, key: &str, value: &str) {
+    pub(crate) fn put(&mut self, key: &str, value: &str) {
         match self.entries.iter_mut().find(|(known, _)| known == key) {
             Some((_, old)) => value.clone_into(old),
             None => self.entries.push((key.to_owned(), value.to_owned())),
@@ -183,7 +183,8 @@ mod tests {
         let (long_key, long_value) = ("k".repeat(256), "v".repeat(1024));
         assert_eq!(info.set("", "v").unwrap_err().class(), ErrorClass::InfoKey);
         assert_eq!(info.set(&long_key, "v").unwrap_err().class(), ErrorClass::InfoKey);
-        assert_eq!(info.set("k", "").unwrap_err().class(), ErrorClass::InfoValue);
+        info.set("k", "").unwrap();
+        assert_eq!(info.get("k").unwrap(), Some(""));
         assert_eq!(info.set("k", &long_value).unwrap_err().class(), ErrorClass::InfoValue);
         assert_eq!(info.get("").unwrap_err().class(), ErrorClass::InfoKey);
         assert_eq!(info.delete(&long_key).unwrap_err().class(), ErrorClass::InfoKey);

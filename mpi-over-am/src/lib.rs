@@ -78,6 +78,7 @@ mod error_handler;
 pub mod events;
 mod group;
 mod handlers;
+mod hints;
 mod hosts;
 mod info;
 mod job;

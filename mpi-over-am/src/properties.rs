@@ -4,6 +4,7 @@
 use crate::attribute::{Attributes, Keyval, ObjectKind};
 use crate::error::{Error, ErrorClass, Result};
 use crate::error_handler::ErrorHandler;
+use crate::hints;
 use crate::info::Info;
 use crate::policy::{Field, LockPolicy};
 
@@ -25,7 +26,8 @@ pub struct Properties<L: LockPolicy> {
 impl<L: LockPolicy> Properties<L> {
     /// The properties of a new object.
     #[must_use]
-    pub fn new(kind: ObjectKind, info: Info, error_handler: ErrorHandler) -> Self {
+    pub fn new(kind: ObjectKind, info: &Info, error_handler: ErrorHandler) -> Self {
+        let info = hints::accepted(kind, info);
         Self {
             kind,
             handle: L::Field::new(0),
@@ -67,15 +69,18 @@ impl<L: LockPolicy> Properties<L> {
         self.name.set(name[..len].to_owned());
     }
 
-    /// The hints in use (`MPI_Comm_get_info` and its counterparts).
+    /// The hints in use, with the defaults of those that the program has not given (`MPI_Comm_get_info` and its counterparts). The key
+    /// `mpi_memory_alloc_kinds` says which kinds of memory the library supports: `mpi,system`.
     #[must_use]
     pub fn info(&self) -> Info {
-        self.info.get()
+        hints::in_use(self.kind, &self.info.get())
     }
 
-    /// Stores hints, which have no effect so far (`MPI_Comm_set_info`). Other hints keep their values.
+    /// Changes hints, which have no effect so far (`MPI_Comm_set_info`). Other hints keep their values. Hints that the library does not
+    /// know, and values that they cannot have, are ignored.
     pub fn set_info(&self, info: &Info) {
-        self.info.with(|hints| hints.update(info));
+        let accepted = hints::accepted(self.kind, info);
+        self.info.with(|hints| hints.update(&accepted));
     }
 
     /// The error handler (`MPI_Comm_get_errhandler`).

@@ -23,7 +23,7 @@ pub struct Session<F: Fabric = JobFabric, L: LockPolicy = OneThread> {
 }
 
 impl<F: Fabric, L: LockPolicy> Session<F, L> {
-    pub(crate) fn new(world: Communicator<F, L>, info: Info, error_handler: ErrorHandler) -> Self {
+    pub(crate) fn new(world: Communicator<F, L>, info: &Info, error_handler: ErrorHandler) -> Self {
         Self { world, properties: Properties::new(ObjectKind::Session, info, error_handler) }
     }
 

@@ -70,41 +70,42 @@ static void idle_tasks(void) {
 static MPI_Info hint(const char *key) {
     MPI_Info info;
     MPI_Info_create(&info);
-    MPI_Info_set(info, key, "yes");
+    MPI_Info_set(info, key, "true");
     return info;
 }
 
-static void has_two_hints(MPI_Info found) {
+static void has_two_hints(MPI_Info found, const char *a, const char *b) {
     int keys;
     MPI_Info_get_nkeys(found, &keys);
     CHECK(keys >= 2);
     for (int key = 0; key < 2; key++) {
         char value[8];
         int flag, length = sizeof value;
-        MPI_Info_get_string(found, key ? "c_faults_b" : "c_faults_a", &length, value, &flag);
-        CHECK(flag && !strcmp(value, "yes"));
+        MPI_Info_get_string(found, key ? b : a, &length, value, &flag);
+        CHECK(flag && !strcmp(value, "true"));
     }
     MPI_Info_free(&found);
 }
 
 /* New hints leave the others as they are. */
 static void hints(void) {
-    MPI_Info a = hint("c_faults_a"), b = hint("c_faults_b"), found;
+    const char *names[] = {"mpi_assert_no_any_tag", "mpi_assert_exact_length", "no_locks", "same_size"};
+    MPI_Info a = hint(names[0]), b = hint(names[1]), c = hint(names[2]), d = hint(names[3]), found;
     MPI_Comm comm;
     MPI_Win win;
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     MPI_Comm_set_info(comm, a), MPI_Comm_set_info(comm, b), MPI_Comm_set_info(comm, MPI_INFO_NULL);
-    MPI_Comm_get_info(comm, &found), has_two_hints(found);
+    MPI_Comm_get_info(comm, &found), has_two_hints(found, names[0], names[1]);
     MPI_Win_create_dynamic(MPI_INFO_NULL, comm, &win);
-    MPI_Win_set_info(win, a), MPI_Win_set_info(win, b), MPI_Win_set_info(win, MPI_INFO_NULL);
-    MPI_Win_get_info(win, &found), has_two_hints(found);
+    MPI_Win_set_info(win, c), MPI_Win_set_info(win, d), MPI_Win_set_info(win, MPI_INFO_NULL);
+    MPI_Win_get_info(win, &found), has_two_hints(found, names[2], names[3]);
     /* A piece of no bytes is attached and detached like any other. */
     MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
     CHECK(MPI_Win_attach(win, message, 0) == MPI_SUCCESS && MPI_Win_detach(win, message) == MPI_SUCCESS);
     FAILS(MPI_Win_detach(win, message), MPI_ERR_RMA_ATTACH);
     MPI_Win_free(&win);
     MPI_Comm_free(&comm);
-    MPI_Info_free(&a), MPI_Info_free(&b);
+    MPI_Info_free(&a), MPI_Info_free(&b), MPI_Info_free(&c), MPI_Info_free(&d);
 }
 
 /* Receives a long message after its sender may have changed the memory, and checks that the message was sent before. */

@@ -190,11 +190,7 @@ pub(crate) unsafe fn mpi_session_finalize(session: *mut MPI_Session) -> c_int {
 
 pub(crate) unsafe fn mpi_session_get_info(session: MPI_Session, info: *mut MPI_Info) -> c_int {
     on_session("MPI_Session_get_info", session, |_, object| {
-        let mut used = object.session.properties().info();
-        if used.get("thread_level")?.is_none() {
-            used.set("thread_level", "MPI_THREAD_MULTIPLE")?;
-        }
-        unsafe { *not_null(info)? = keep_info(used)? };
+        unsafe { *not_null(info)? = keep_info(object.session.properties().info())? };
         Ok(())
     })
 }

@@ -300,7 +300,7 @@ impl<F: Fabric, L: LockPolicy> NewWindow<F, L> {
             brief: AtomicU8::new(0),
             attached: L::Field::new(Attachments::default()),
             directories: L::Field::new(directories),
-            properties: Properties::new(ObjectKind::Window, self.info, ErrorHandler::default()),
+            properties: Properties::new(ObjectKind::Window, &self.info, ErrorHandler::default()),
         }
     }
 }

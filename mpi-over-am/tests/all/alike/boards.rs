@@ -198,7 +198,7 @@ fn a_vector_of_another_length_is_told() {
     with_board(Config::new(3), |_, world| {
         let len = if world.rank() == 1 { 5 } else { 4 };
         let result = world.allreduce(&vec![1_u64; len], &mut vec![0; len], op::Sum);
-        assert!(matches!(result, Err(Error::Count { .. })), "{result:?}");
+        assert!(matches!(result, Err(Error::UnequalParts { .. })), "{result:?}");
         check_collectives(world, 2);
     });
 }
@@ -477,7 +477,7 @@ fn a_part_of_another_length_on_lines_is_told() {
     with_lines(Config::new(3), |_, world| {
         let len = if world.rank() == 1 { 5 } else { 4 };
         let result = world.allgather(&vec![1_u64; len], &mut vec![0; 3 * len]);
-        assert!(matches!(result, Err(Error::Count { .. })), "{result:?}");
+        assert!(matches!(result, Err(Error::UnequalParts { .. })), "{result:?}");
         check_collectives(world, 2);
     });
 }

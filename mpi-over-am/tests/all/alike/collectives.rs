@@ -194,7 +194,13 @@ fn buffers_that_do_not_fit_are_named() {
         let result = world.broadcast(&mut buffer, 0);
         match world.rank() {
             0 => result.unwrap(),
-            _ => assert!(matches!(result, Err(Error::Count { given: 3, expected: 5, .. }))),
+            _ => {
+                let error = result.unwrap_err();
+                assert_eq!(error.class(), ErrorClass::Count);
+                assert!(matches!(error, Error::UnequalParts { sent: 3, expected: 5, .. }), "{error:?}");
+                // The text says how to learn what the tasks call.
+                assert!(error.to_string().contains("AM_CHECK_COLLECTIVES=on"), "{error}");
+            }
         }
     });
 }
