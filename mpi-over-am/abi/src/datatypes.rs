@@ -51,7 +51,12 @@ impl Form for Large {
 /// # Errors
 /// There are a million datatypes already.
 pub(crate) fn keep_datatype(mpi: &Mpi, datatype: Datatype) -> Outcome<MPI_Datatype> {
-    mpi.datatypes.insert(datatype).map(MPI_Datatype)
+    let handle = mpi.datatypes.insert(datatype.clone())?;
+    // A type that the contents of another one tell has several handles. The first is the one that functions of the program get.
+    if datatype.number() == 0 {
+        datatype.set_number(handle as u64);
+    }
+    Ok(MPI_Datatype(handle))
 }
 
 fn make<F: Form>(
@@ -277,8 +282,8 @@ pub(crate) unsafe fn mpi_type_free(datatype: *mut MPI_Datatype) -> c_int {
             let what = format!("the datatype 0x{:x} is predefined and cannot be freed", handle.0);
             return Err(Failure::new(ErrorClass::Type, what));
         }
-        crate::type_objects::forget(mpi, handle)?;
-        mpi.datatypes.remove(handle.0);
+        drop(datatype);
+        crate::type_objects::free(mpi, handle)?;
         unsafe { *at = MPI_DATATYPE_NULL };
         Ok(())
     })

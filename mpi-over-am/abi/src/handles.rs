@@ -168,6 +168,14 @@ impl<T: Clone> Handles<T> {
         Some(slots[found].handle)
     }
 
+    /// Takes an object out of its handle, which is then only reserved: [`fill`](Self::fill) stores an object again. `None` if the handle is
+    /// invalid.
+    pub(crate) fn take(&self, handle: usize) -> Option<T> {
+        let table = &mut *self.table.borrow_mut();
+        let slot = table.slots.get_mut(handle & (SLOTS_MAX - 1)).filter(|slot| slot.handle == handle)?;
+        slot.object.take()
+    }
+
     /// Removes an object and returns it; its handle is invalid from now on. `None` if the handle is invalid already.
     #[inline]
     pub(crate) fn remove(&self, handle: usize) -> Option<T> {

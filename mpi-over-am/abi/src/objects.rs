@@ -6,6 +6,7 @@ use std::ffi::c_int;
 use std::rc::Rc;
 
 use mpi_over_am::attribute::{Keyval, WeakKeyval};
+use mpi_over_am::datatype::Datatype;
 use mpi_over_am::{ByCall, MessageId, Properties};
 
 use crate::engine::{Communicator, PendingCommunicator, Session, Window};
@@ -62,6 +63,11 @@ pub(crate) struct SessionObject {
 pub(crate) struct TypeObjects {
     /// Names and attributes by the datatype's handle, made at their first use.
     pub(crate) properties: RefCell<BTreeMap<usize, Rc<Properties<ByCall>>>>,
+    /// Types that the program has freed and operations still use, by their handles. A function of the program that such an operation calls
+    /// gets the type's own handle, with its attributes.
+    pub(crate) freed: RefCell<BTreeMap<usize, Datatype>>,
+    /// Number of freed types from which on they are looked through for types that nothing uses any more.
+    pub(crate) sweep_at: Cell<usize>,
     /// Predefined types without a name.
     pub(crate) unnamed: RefCell<Vec<MPI_Datatype>>,
 }
@@ -91,17 +97,20 @@ pub(crate) struct Keyvals {
 }
 
 impl Keyvals {
-    /// Stores a new key; `make` gets its number.
-    pub(crate) fn add(&mut self, make: impl FnOnce(c_int) -> Keyval) -> c_int {
+    /// A number for a new key, under which the caller stores it ([`insert`](Self::insert)).
+    pub(crate) fn free_number(&mut self) -> c_int {
         // Numbers are reused as late as possible. There are more numbers than keys fit into memory.
         loop {
             self.last = self.last.checked_add(1).map_or(KEYVALS_FROM, |next| next.max(KEYVALS_FROM));
             if !self.in_use.contains_key(&self.last) && !self.freed.contains_key(&self.last) {
-                break;
+                return self.last;
             }
         }
-        self.in_use.insert(self.last, make(self.last));
-        self.last
+    }
+
+    /// Stores a new key under a free number.
+    pub(crate) fn insert(&mut self, number: c_int, keyval: Keyval) {
+        self.in_use.insert(number, keyval);
     }
 
     /// The key with this number; `None` if there is none, or if it was freed and no attribute has it.

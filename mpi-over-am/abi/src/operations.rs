@@ -63,6 +63,9 @@ fn with_handle(datatype: &Datatype, call: impl FnOnce(MPI_Datatype)) {
     let Ok(mpi) = enter("an operation of the program") else { return };
     match mpi.handle_of(datatype) {
         Some(handle) => call(handle),
+        None if mpi.types.freed.borrow().contains_key(&(datatype.number() as usize)) => {
+            crate::type_objects::with_freed(&mpi, datatype, call);
+        }
         None => {
             let handle = mpi.datatypes.insert(datatype.clone()).ok();
             call(handle.map_or(MPI_DATATYPE_NULL, MPI_Datatype));

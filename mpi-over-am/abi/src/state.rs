@@ -230,10 +230,15 @@ impl Mpi {
 }
 
 impl Mpi {
-    /// The handle of a datatype: computed for a predefined one, searched for any other.
+    /// The handle of a datatype: computed for a predefined one, the type's own number for any other. `None` if its handle was freed.
     pub(crate) fn handle_of(&self, datatype: &Datatype) -> Option<MPI_Datatype> {
         let Some(kind) = datatype.as_predefined() else {
-            return self.datatypes.find(|known| known == datatype).map(MPI_Datatype);
+            let number = datatype.number() as usize;
+            return self
+                .datatypes
+                .get(number)
+                .filter(|known| known == datatype)
+                .map(|_| MPI_Datatype(number));
         };
         let place = Predefined::ALL.into_iter().position(|other| other == kind)?;
         Some(NUMBERS[place])

@@ -1,7 +1,7 @@
 //! The type constructors except those of arrays (MPI 5.0 sections 5.1.2, 5.1.7 and 5.1.11).
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use super::contents::{Combiner, Contents};
 use super::layout::Layout;
@@ -210,7 +210,16 @@ impl Datatype {
         contents: Contents,
     ) -> Self {
         let committed = AtomicBool::new(false);
-        Self(Repr::Derived(Arc::new(Derived { layout, signature, bounds, basic, contents, committed })))
+        let number = AtomicU64::new(0);
+        Self(Repr::Derived(Arc::new(Derived {
+            layout,
+            signature,
+            bounds,
+            basic,
+            contents,
+            committed,
+            number,
+        })))
     }
 }
 

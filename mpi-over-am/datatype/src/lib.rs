@@ -37,7 +37,7 @@ mod tests;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 pub use arrays::{Distribution, Order};
 pub use contents::{Combiner, Contents, LargeContents};
@@ -65,6 +65,8 @@ struct Derived {
     basic: Basic,
     contents: Contents,
     committed: AtomicBool,
+    /// The type's number in the layer above; 0 until set.
+    number: AtomicU64,
 }
 
 /// The bounds of a type, in bytes.
@@ -105,6 +107,29 @@ impl Datatype {
             Repr::Predefined(predefined) => Some(predefined),
             Repr::Derived(_) => None,
         }
+    }
+
+    /// The number that the layer above has given to a constructed type; 0 until then, and for a predefined type.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        match &self.0 {
+            Repr::Predefined(_) => 0,
+            // Relaxed: the number publishes nothing.
+            Repr::Derived(derived) => derived.number.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Gives a constructed type its number in the layer above.
+    pub fn set_number(&self, number: u64) {
+        if let Repr::Derived(derived) = &self.0 {
+            derived.number.store(number, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether there is another clone of this constructed type: in an operation under way, in a type made of it, or elsewhere.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        matches!(&self.0, Repr::Derived(derived) if Arc::strong_count(derived) > 1)
     }
 
     /// Bytes of data in one element (`MPI_Type_size`).
