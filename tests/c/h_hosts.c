@@ -10,6 +10,13 @@ int main(int argc, char **argv) {
     CHECK(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node) == MPI_SUCCESS);
     MPI_Comm_size(node, &near);
     CHECK(near == (rank < 2 ? 2 : 1));
+    /* The next smaller resource of the job is a host; a host has no smaller one. */
+    MPI_Comm smaller, smallest;
+    int like;
+    CHECK(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_HW_UNGUIDED, 0, MPI_INFO_NULL, &smaller) == MPI_SUCCESS);
+    CHECK(smaller != MPI_COMM_NULL && !MPI_Comm_compare(node, smaller, &like) && like == MPI_CONGRUENT);
+    CHECK(!MPI_Comm_split_type(smaller, MPI_COMM_TYPE_HW_UNGUIDED, 0, MPI_INFO_NULL, &smallest) && smallest == MPI_COMM_NULL);
+    MPI_Comm_free(&smaller);
     CHECK(MPI_Win_allocate_shared(sizeof(int), sizeof(int), MPI_INFO_NULL, node, &own, &win) == MPI_SUCCESS);
     MPI_Win_fence(0, win), *own = 7 + rank, MPI_Win_fence(0, win);
     CHECK(MPI_Win_shared_query(win, near - 1, &bytes, &unit, &found) == MPI_SUCCESS);

@@ -108,6 +108,9 @@ fn routine(name: &str, prototype: &Prototype) -> Fallible<Routine> {
         };
         writeln!(routine.before, "{kept}")?;
     }
+    if ["MPI_Init", "MPI_Init_thread"].contains(&name) {
+        writeln!(routine.before, "sentinels::check_integers();")?;
+    }
     for parameter in &prototype.parameters {
         if ONLY_IN_C.contains(&(name, &parameter.name)) {
             let nothing = if parameter.kind == "c_int" { "0" } else { "std::ptr::null_mut()" };

@@ -47,47 +47,46 @@ pub(crate) fn create_keyval(
     let at = not_null(at)?;
     let extra = extra_state.expose_provenance();
     let fortran = OwnedState::of((copy, delete), extra_state);
-    let make = |number| {
-        Keyval::new(
-            kind,
-            move |object, _, value| {
-                if copy == NOTHING || copy == DUPLICATE {
-                    return Ok((copy == DUPLICATE).then_some(value));
-                }
-                // The state of a Fortran program lives as long as the key.
-                let _ = &fortran;
-                // SAFETY: the program gave a function of this type (MPI 5.0 section 7.7.2); the two predefined ones, which are numbers, were
-                // handled above.
-                let function: CopyAttribute = unsafe { std::mem::transmute(copy) };
-                let (mut copied, mut flag) = (0u64, 0);
-                let extra = std::ptr::with_exposed_provenance_mut(extra);
-                let value = std::ptr::with_exposed_provenance_mut(value as usize);
-                let out = (&raw mut copied).cast();
-                // SAFETY: the arguments are those that the function's type asks for: a handle of the keyval's kind of object, the state and the
-                // value that the program gave, and the addresses of two results, valid until the function returns.
-                run("a copy function of attributes", || unsafe {
-                    function(object as usize, number, extra, value, out, &raw mut flag)
-                })?;
-                Ok((flag != 0).then_some(copied))
-            },
-            move |object, _, value| {
-                if delete == NOTHING {
-                    return Ok(());
-                }
-                // SAFETY: the program gave a function of this type (MPI 5.0 section 7.7.2); the predefined one, which is a number, was handled
-                // above.
-                let function: DeleteAttribute = unsafe { std::mem::transmute(delete) };
-                let extra = std::ptr::with_exposed_provenance_mut(extra);
-                let value = std::ptr::with_exposed_provenance_mut(value as usize);
-                // SAFETY: the arguments are those that the function's type asks for: a handle of the keyval's kind of object, and the value and
-                // the state that the program gave.
-                run("a delete function of attributes", || unsafe {
-                    function(object as usize, number, value, extra)
-                })
-            },
-        )
-    };
-    let number = mpi.keyvals.borrow_mut().add(make);
+    let number = mpi.keyvals.borrow_mut().free_number();
+    let keyval = Keyval::new(
+        kind,
+        move |object, _, value| {
+            if copy == NOTHING || copy == DUPLICATE {
+                return Ok((copy == DUPLICATE).then_some(value));
+            }
+            // The state of a Fortran program lives as long as the key.
+            let _ = &fortran;
+            // SAFETY: the program gave a function of this type (MPI 5.0 section 7.7.2); the two predefined ones, which are numbers, were
+            // handled above.
+            let function: CopyAttribute = unsafe { std::mem::transmute(copy) };
+            let (mut copied, mut flag) = (0u64, 0);
+            let extra = std::ptr::with_exposed_provenance_mut(extra);
+            let value = std::ptr::with_exposed_provenance_mut(value as usize);
+            let out = (&raw mut copied).cast();
+            // SAFETY: the arguments are those that the function's type asks for: a handle of the keyval's kind of object, the state and the
+            // value that the program gave, and the addresses of two results, valid until the function returns.
+            run("a copy function of attributes", || unsafe {
+                function(object as usize, number, extra, value, out, &raw mut flag)
+            })?;
+            Ok((flag != 0).then_some(copied))
+        },
+        move |object, _, value| {
+            if delete == NOTHING {
+                return Ok(());
+            }
+            // SAFETY: the program gave a function of this type (MPI 5.0 section 7.7.2); the predefined one, which is a number, was handled
+            // above.
+            let function: DeleteAttribute = unsafe { std::mem::transmute(delete) };
+            let extra = std::ptr::with_exposed_provenance_mut(extra);
+            let value = std::ptr::with_exposed_provenance_mut(value as usize);
+            // SAFETY: the arguments are those that the function's type asks for: a handle of the keyval's kind of object, and the value and
+            // the state that the program gave.
+            run("a delete function of attributes", || unsafe {
+                function(object as usize, number, value, extra)
+            })
+        },
+    );
+    mpi.keyvals.borrow_mut().insert(number, keyval);
     // SAFETY: `at` is not null, and the program gave it for this result.
     unsafe { *at = number };
     Ok(())

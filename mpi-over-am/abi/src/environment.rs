@@ -104,6 +104,7 @@ pub(crate) unsafe fn mpi_finalize() -> c_int {
         let handle = object.communicator.properties().handle() as usize;
         // Functions of the program run here, before anything of MPI has ended (MPI 5.0 section 11.2.4), and may end the last session.
         let deleted = mpi.alone.communicator.properties().delete_attributes();
+        crate::type_objects::sweep(&mpi);
         let goes_on = !mpi.sessions.is_empty();
         let outcome = if goes_on {
             mpi.environment.borrow().as_ref().map_or(Ok(()), crate::engine::Environment::leave_world)

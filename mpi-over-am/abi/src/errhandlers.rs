@@ -2,6 +2,7 @@
 //! session may need one before MPI is started.
 
 use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use mpi_over_am::ErrorClass;
 
@@ -9,11 +10,11 @@ use crate::constants::{
     MPI_ERRHANDLER_NULL, MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN, MPI_FILE_NULL,
     MPI_SUCCESS,
 };
-use crate::errors::{finish_alone, finish_on_process, no_communicator, on_communicator, raise};
+use crate::errors::{finish_alone, finish_on_process, no_communicator, on_communicator, raise, this_task};
 use crate::failure::{Failure, Outcome, not_null};
 use crate::raise::{ErrhandlerObject, KeptErrhandler, On, change, errhandlers, raise_through};
 use crate::sessions::on_session;
-use crate::state::{enter, entered};
+use crate::state::{enter, entered, is_running};
 use crate::types::{Callback, MPI_Comm, MPI_Errhandler, MPI_File, MPI_Session, MPI_Win};
 use crate::windows::on_window;
 
@@ -147,9 +148,37 @@ fn raise_on_no_file(function: &str, failure: &Failure) -> c_int {
     raise_through(handler, MPI_FILE_NULL.0, || "MPI_FILE_NULL".to_owned(), function, failure)
 }
 
+/// Whether this task has said that there are no files, or has left that to another task.
+static SAID: AtomicBool = AtomicBool::new(false);
+
+/// Says once that there are no files: programs often do not look at the codes of these calls, and seem to have written their results.
+#[cold]
+fn say_no_files(function: &str) {
+    if !SAID.swap(true, Ordering::Relaxed) {
+        mpi_over_am::complain!(
+            "{function}, called by {}: THERE ARE NO MPI FILES in this library: nothing is read or written, and each MPI_File_ function \
+             returns MPI_ERR_UNSUPPORTED_OPERATION",
+            this_task()
+        );
+    }
+}
+
+/// The result of `MPI_File_open`. Of the tasks that open the file together, one says that there are no files.
+#[cold]
+pub(crate) fn no_files_for(function: &str, comm: MPI_Comm) -> c_int {
+    if is_running()
+        && let Ok(mpi) = enter(function)
+        && mpi.communicator(comm).is_some_and(|object| object.communicator.rank() > 0)
+    {
+        SAID.store(true, Ordering::Relaxed);
+    }
+    no_files(function)
+}
+
 /// The result of every function about files.
 #[cold]
 pub(crate) fn no_files(function: &str) -> c_int {
+    say_no_files(function);
     let what = format!("{function}: this library has no files (MPI 5.0 chapter 14)");
     raise_on_no_file(function, &Failure::new(ErrorClass::UnsupportedOperation, what))
 }

@@ -29,7 +29,8 @@ pub enum SplitType {
     /// Tasks that share the resource named by the hint `mpi_hw_resource_type` (`MPI_COMM_TYPE_HW_GUIDED`). Only `mpi_shared_memory` is
     /// supported.
     HardwareGuided,
-    /// Tasks that share the next smaller resource (`MPI_COMM_TYPE_HW_UNGUIDED`). No such resource is supported.
+    /// Tasks that share the next smaller resource (`MPI_COMM_TYPE_HW_UNGUIDED`): for a communicator with tasks on several hosts, a host. No
+    /// smaller resource is supported.
     HardwareUnguided,
     /// Like `HardwareGuided`; or the tasks on one host, if the hint `mpi_pset_name` names the set of all tasks
     /// (`MPI_COMM_TYPE_RESOURCE_GUIDED`).
@@ -37,17 +38,19 @@ pub enum SplitType {
 }
 
 impl SplitType {
-    /// The colour of the tasks on `host` for this type; `None` if the resource is not supported.
+    /// The colour of the tasks on `host` for this type; `None` if the resource is not supported. `is_on_one_host`: whether no task of the
+    /// communicator is on another host.
     ///
     /// # Errors
     /// An invalid key of a hint.
-    pub(crate) fn color(self, info: &Info, host: u32) -> Result<Option<i32>> {
+    pub(crate) fn color(self, info: &Info, host: u32, is_on_one_host: bool) -> Result<Option<i32>> {
         let is = |key, value| Ok::<_, Error>(info.get(key)? == Some(value));
         let memory = |info_key| is(info_key, "mpi_shared_memory");
         let shares_memory = match self {
             Self::Shared => true,
             Self::HardwareGuided => memory("mpi_hw_resource_type")?,
-            Self::HardwareUnguided => false,
+            // Each new communicator must have fewer tasks than the old one (MPI 5.0 section 7.4.2).
+            Self::HardwareUnguided => !is_on_one_host,
             Self::ResourceGuided => {
                 memory("mpi_hw_resource_type")? || is("mpi_pset_name", crate::group::WORLD_SET)?
             }
@@ -414,7 +417,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
             let context = &self.state()?.context;
             context.host(context.task())
         };
-        let color = split_type.map_or(Ok(None), |split_type| split_type.color(info, host))?;
+        let is_on_one_host = self.is_on_one_host();
+        let color = split_type.map_or(Ok(None), |split_type| split_type.color(info, host, is_on_one_host))?;
         let new = self.split(color, key)?;
         if let Some(new) = &new {
             new.properties().set_info(info);

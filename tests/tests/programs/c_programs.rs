@@ -28,6 +28,24 @@ fn the_last_line_names_the_task_that_failed_first() {
     assert!(last.contains(": task 1 ") && last.contains("MPI_ERR_TRUNCATE"), "{said}");
 }
 
+/// A job that uses MPI's files, which are not there, says so in one line, even if the program ignores the codes that the calls return.
+#[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
+fn a_job_says_once_that_there_are_no_files() {
+    programs::build();
+    let scratch = Scratch::new("t_no_files");
+    let program = scratch.path().join("program");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/c/t_no_files.c");
+    let mut compile = Command::new(programs::folder().join("mpicc"));
+    let (good, said) = run(compile.args(programs::compiler_options()).arg(source).arg("-o").arg(&program));
+    assert!(good, "{said}");
+    let mut start = Command::new(programs::folder().join("mpiexec"));
+    let (good, said) = run(start.args(["-n", "3", "--timeout", "60"]).arg(&program));
+    assert!(good, "{said}");
+    assert_eq!(said.matches("THERE ARE NO MPI FILES").count(), 1, "{said}");
+    assert!(said.contains("MPI_File_open, called by rank 0"), "{said}");
+}
+
 /// If an exit function of the program causes a second error, the process still ends as the first error demands, and prints only that one.
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
@@ -112,6 +130,8 @@ programs! {
     d_collectives
     d_cut_messages
     d_datatypes
+    d_freed_types
+    d_hints
     d_homeless_errors
     d_long_reductions
     d_point_to_point

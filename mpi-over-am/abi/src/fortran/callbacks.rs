@@ -48,6 +48,13 @@ impl Kept {
 
 /// Stores the extra state of a call, and its functions in the order of its arguments.
 pub(crate) fn keep(functions: [Callback; 3], state: i64) -> KeptAt {
+    let [copy, delete, _] = functions;
+    let is_predefined = [NULL_COPY, DUP].contains(&copy_attribute(copy)) && delete_attribute(delete) == 0
+        || [NULL_COPY, DUP].contains(&copy_small_attribute(copy)) && delete_small_attribute(delete) == 0;
+    if is_predefined {
+        // Nothing of the program runs for this key, so nothing would free the state.
+        return KeptAt(std::ptr::null_mut());
+    }
     keep_with(functions, state, std::ptr::null_mut())
 }
 

@@ -4,6 +4,7 @@
 use std::ffi::{c_int, c_void};
 
 use crate::constants::{MPI_BUFFER_AUTOMATIC, MPI_IN_PLACE, MPI_UNWEIGHTED, MPI_WEIGHTS_EMPTY};
+use crate::raise::rank_in_job;
 use crate::types::MPI_Status;
 
 /// Memory of a common block; compilers align common blocks for any type.
@@ -77,4 +78,32 @@ pub(crate) fn errcodes(at: *mut c_int) -> *mut c_int {
 /// Whether an argument is `MPI_ARGV_NULL` or `MPI_ARGVS_NULL`.
 pub(crate) fn is_no_arguments<T>(at: *const T) -> bool {
     is!(at, mpi_fortran_argv_null_) || is!(at, mpi_fortran_argvs_null_)
+}
+
+/// Warns of a program whose default integers have 8 bytes (such as by `-fdefault-integer-8`): `mpif.h` cannot refuse them, and the library
+/// reads and stores 4 bytes of each. The program's common blocks then are longer than the library's.
+pub(crate) fn check_integers() {
+    /// Asks `dladdr1` for the entry of the symbol table (`dlfcn.h`).
+    const RTLD_DL_SYMENT: c_int = 1;
+    let at = (&raw const mpi_fortran_status_ignore_).cast();
+    let mut found = libc::Dl_info {
+        dli_fname: std::ptr::null(),
+        dli_fbase: std::ptr::null_mut(),
+        dli_sname: std::ptr::null(),
+        dli_saddr: std::ptr::null_mut(),
+    };
+    let mut symbol = std::ptr::null_mut();
+    // SAFETY: both results are valid for writes, and with this flag the second one is the address of a symbol, or stays null.
+    let is_known = unsafe { libc::dladdr1(at, &raw mut found, &raw mut symbol, RTLD_DL_SYMENT) } != 0;
+    if !is_known || symbol.is_null() {
+        return;
+    }
+    // SAFETY: not null, so the address of an entry of a symbol table, which stays mapped as long as the program or library that has it.
+    let bytes = unsafe { (*symbol.cast::<libc::Elf64_Sym>()).st_size };
+    if bytes as usize > size_of::<MPI_Status>() && rank_in_job() == 0 {
+        mpi_over_am::complain!(
+            "MPI_INIT: this program was compiled with default integers of 8 bytes, and those of MPI have 4 bytes: results are wrong. \
+             Compile it without -fdefault-integer-8 (-i8)"
+        );
+    }
 }
