@@ -36,8 +36,8 @@ pub enum BufferOwner {
 pub enum SendBuffer {
     /// Owned by the library until the buffer is detached.
     Owned(Vec<u8>),
-    /// Lent by the program, which has promised not to touch the memory until the buffer is detached.
-    Lent(RawBuffer),
+    /// Lent by the program, until the value that a detach returns has been dropped.
+    Lent(LentMemory),
     /// Allocated by the library as needed (`MPI_BUFFER_AUTOMATIC`).
     Automatic,
 }
@@ -48,7 +48,7 @@ impl SendBuffer {
     pub fn len(&self) -> usize {
         match self {
             Self::Owned(memory) => memory.len(),
-            Self::Lent(memory) => memory.len(),
+            Self::Lent(LentMemory(memory)) => memory.len(),
             Self::Automatic => 0,
         }
     }
@@ -61,7 +61,7 @@ impl SendBuffer {
 }
 
 impl From<LentMemory> for SendBuffer {
-    fn from(LentMemory(memory): LentMemory) -> Self {
+    fn from(memory: LentMemory) -> Self {
         Self::Lent(memory)
     }
 }
@@ -235,7 +235,7 @@ impl AttachedBuffer {
                 let (vector, bytes) = keep_vec(keeper, vector);
                 Some(Memory { bytes, vector: Some(ManuallyDrop::new(vector)) })
             }
-            SendBuffer::Lent(bytes) => Some(Memory { bytes, vector: None }),
+            SendBuffer::Lent(LentMemory(bytes)) => Some(Memory { bytes, vector: None }),
             SendBuffer::Automatic => None,
         };
         Self { memory, in_use: VecDeque::new() }
@@ -250,7 +250,7 @@ impl AttachedBuffer {
     fn into_memory(self) -> Option<SendBuffer> {
         match self.memory {
             None => Some(SendBuffer::Automatic),
-            Some(Memory { bytes, vector: None }) => Some(SendBuffer::Lent(bytes)),
+            Some(Memory { bytes, vector: None }) => Some(SendBuffer::Lent(LentMemory(bytes))),
             Some(Memory { vector: Some(vector), .. }) if self.in_use.is_empty() => {
                 ManuallyDrop::into_inner(vector).into_vec().map(SendBuffer::Owned)
             }

@@ -22,7 +22,7 @@ impl WindowMemory {
     ///
     /// # Safety
     /// The bytes must be initialised, readable, writable and live, and the program must access them only as MPI's rules for windows allow
-    /// (MPI 5.0 section 12.7), until the window is freed or the memory is detached.
+    /// (MPI 5.0 section 12.7), until the window is freed, or a detach has returned the memory and the returned buffer has been dropped.
     #[must_use]
     pub unsafe fn from_raw(at: *mut u8, len: usize) -> Self {
         #[derive(Debug)]
@@ -47,10 +47,12 @@ impl LentMemory {
     /// `len` bytes at `at`. A null pointer stands for no memory.
     ///
     /// # Safety
-    /// The bytes must be writable, and nothing else may read or write them, until the buffer is detached.
+    /// The bytes must be writable, and nothing else may read or write them, until a detach has returned the value and the value has been
+    /// dropped: it can be attached again.
     #[must_use]
     pub unsafe fn from_raw(at: *mut u8, len: usize) -> Self {
-        // SAFETY: the caller promises that the bytes are writable, and that nothing else accesses them until the buffer is detached.
+        // SAFETY: the caller promises that the bytes are writable, and that nothing else accesses them until the value, which an attached
+        // buffer holds, has been dropped.
         Self(NonNull::new(at).map_or(RawBuffer::EMPTY, |at| unsafe { RawBuffer::new(at, len) }))
     }
 }
