@@ -202,34 +202,26 @@ pub(super) fn children(parent: u32) -> Vec<u32> {
     processes().into_iter().filter(|(_, process)| process.parent == parent).map(|(pid, _)| pid).collect()
 }
 
-/// The living processes below `pid`, the nearest first, then those above it, without the system's first one, which has all below it.
+/// Processes that may hold the files of a job of which `pid` is a process: the launcher that `pid` guards, then the living processes above
+/// `pid`, the nearest first, without the system's first one.
 pub(super) fn near(pid: u32) -> Vec<u32> {
-    if pid <= 1 {
-        return Vec::new();
-    }
-    let mut processes = processes();
-    processes.retain(|_, process| process.is_alive);
-    let mut found = vec![pid];
-    let mut at = 0;
-    while let Some(&parent) = found.get(at) {
-        let mut below: Vec<u32> = processes
-            .iter()
-            .filter(|(child, process)| process.parent == parent && !found.contains(child))
-            .map(|(&child, _)| child)
-            .collect();
-        below.sort_unstable();
-        found.append(&mut below);
-        at += 1;
-    }
-    let mut above = pid;
-    while let Some(parent) = processes.get(&above).map(|process| process.parent)
+    let processes = processes();
+    let is_launcher = |child: &u32| {
+        let line = fs::read(format!("/proc/{child}/cmdline")).unwrap_or_default();
+        let words: Vec<&[u8]> = line.split(|&byte| byte == 0).collect();
+        words.get(1..3) == Some(&[b"--guarded-by", pid.to_string().as_bytes()])
+    };
+    let children = processes.iter().filter(|(_, process)| process.parent == pid).map(|(&child, _)| child);
+    let mut found: Vec<u32> = children.filter(is_launcher).collect();
+    let mut at = pid;
+    while let Some(parent) = processes.get(&at).map(|process| process.parent)
         && parent > 1
         && !found.contains(&parent)
     {
         found.push(parent);
-        above = parent;
+        at = parent;
     }
-    found.split_off(1)
+    found
 }
 
 /// The fields from the state on in a line like `12 (a name) S 1 ...` of `/proc`. The name may contain anything, even parentheses.
