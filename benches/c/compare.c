@@ -1,6 +1,6 @@
 /* Measures an MPI library from a C program, with buffers from malloc: compare GROUP ONLY BATCHES
  * GROUP: pair (two tasks), threads (the same at MPI_THREAD_MULTIPLE), one_core, below (a latency beside am-core's), hosts, cores (a task for
- * each core), crowd (more tasks than cores), kernels, connect (the first exchange), memory (of a task), start (does nothing: the launcher is
+ * each core), busy (two tasks beside programs that compute), crowd (more tasks than cores), kernels, connect (the first exchange), memory (of a task), start (does nothing: the launcher is
  * timed), version (prints the library's name and version). ONLY: names of measurements, separated by commas, or - for all measurements of
  * the group. Rank 0 prints a line for each measurement: NAME BYTES NANOSECONDS (the median of the batches; for memory: bytes of a task). The
  * Rust program `compare` builds and runs this program with each library; the source does not depend on the library. */
@@ -476,6 +476,22 @@ static void cores(void)
     }
 }
 
+/* Short exchanges after short sleeps: the time that the slower task has spent in all of them. */
+static void busy(void)
+{
+    enum { EXCHANGES = 1200, BYTES = 16, SLEEP_MICROSECONDS = 500 };
+    double seconds = 0, slowest;
+    if (!is_wanted("busy_exchange")) return;
+    for (int i = 0; i < EXCHANGES; i++) {
+        usleep(SLEEP_MICROSECONDS);
+        double start = MPI_Wtime();
+        MPI_Sendrecv_replace(in, BYTES, MPI_BYTE, 1 - rank, 1, 1 - rank, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        seconds += since(start);
+    }
+    MPI_Reduce(&seconds, &slowest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+    if (rank == 0) printf("busy_exchange %d %.1f\n", BYTES, slowest * 1e9 / EXCHANGES);
+}
+
 static void crowd(void)
 {
     measure("crowd_barrier", barrier, 0, 64);
@@ -605,6 +621,7 @@ int main(int argc, char **argv)
     if (!strcmp(group, "pair") && size == 2) pair();
     if (!strcmp(group, "hosts") && size == 2) hosts();
     if (!strcmp(group, "cores")) cores();
+    if (!strcmp(group, "busy") && size == 2) busy();
     if (!strcmp(group, "crowd")) crowd();
     if (!strcmp(group, "kernels")) kernels();
     if (!strcmp(group, "connect")) connect_all();

@@ -7,6 +7,16 @@ pub fn yield_now() {
     std::thread::yield_now();
 }
 
+/// How many times this thread has lost its processor to another thread so far: it was preempted, or it yielded.
+#[must_use]
+pub fn involuntary_switches() -> u64 {
+    // SAFETY: rusage is plain numbers, for which all zeroes are a valid value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: getrusage writes a rusage to `usage`, a live local of that type.
+    let status = unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
+    if status == 0 { u64::try_from(usage.ru_nivcsw).unwrap_or(0) } else { 0 }
+}
+
 /// The processors this thread may run on, in ascending order. Never empty on a working system.
 #[must_use]
 pub fn allowed_cpus() -> Vec<usize> {

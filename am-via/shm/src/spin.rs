@@ -1,6 +1,10 @@
 //! How long a wait spins before it sleeps. The limit adapts to the waits of this task: it grows to twice the length of a wait that a longer
 //! spin would have covered, and halves after a wait longer than the longest spin. So recurring short waits never pay for a wake-up, and a
 //! task that is blocked for long uses little processor time.
+//!
+//! While other threads want the processor, a wait sleeps after its first polls. A spin would use up the thread's share of the processor, and
+//! the scheduler then lets the others run at the moment at which the awaited message arrives. A sleeper keeps its share, and runs at once
+//! when an event wakes it.
 
 use std::time::{Duration, Instant};
 
@@ -43,7 +47,7 @@ const LIMIT_MIN: Duration = Duration::from_micros(100);
 const LIMIT_AT_FIRST: Duration = Duration::from_millis(1);
 /// If the clock advances by more than this between two readings, another thread wants the processor.
 const JUMP: Duration = Duration::from_micros(500);
-/// For this time after such a jump, no wait spins longer than [`LIMIT_MIN`].
+/// For this time after such a jump, and after the second of two losses of the processor within this time, waits do not spin.
 const KEPT_SHORT: Duration = Duration::from_millis(100);
 
 /// The state of a task's spins.
@@ -57,6 +61,9 @@ pub struct Spin {
     looked: Instant,
     /// Until this time, another thread is assumed to want the processor.
     short_until: Instant,
+    /// How often the thread had lost its processor at the beginning of an earlier spin, and when this number was seen to grow.
+    losses: u64,
+    lost: Option<Instant>,
 }
 
 impl Spin {
@@ -64,7 +71,16 @@ impl Spin {
     #[must_use]
     pub fn new(max: Duration) -> Self {
         let now = Instant::now();
-        Self { max, limit: LIMIT_AT_FIRST.min(max), is_on: false, began: now, looked: now, short_until: now }
+        Self {
+            max,
+            limit: LIMIT_AT_FIRST.min(max),
+            is_on: false,
+            began: now,
+            looked: now,
+            short_until: now,
+            losses: sched::involuntary_switches(),
+            lost: None,
+        }
     }
 
     /// Pauses briefly between two polls; returns false when the wait should sleep. `polls` is the number of consecutive empty polls, at
@@ -74,7 +90,7 @@ impl Spin {
             return false;
         }
         if polls == EAGER_POLLS {
-            self.begin(Instant::now());
+            self.begin(Instant::now(), sched::involuntary_switches());
         }
         if self.is_on && polls.is_multiple_of(POLLS_BETWEEN_LOOKS) {
             let is_long = self.look(Instant::now());
@@ -95,12 +111,20 @@ impl Spin {
         if self.max.is_zero() || polls >= NO_SPIN || now < self.short_until {
             return false;
         }
-        self.begin(now);
-        true
+        self.begin(now, sched::involuntary_switches());
+        self.is_on
     }
 
-    fn begin(&mut self, now: Instant) {
-        (self.is_on, self.began, self.looked) = (true, now, now);
+    /// Begins a spin, unless another thread wants the processor. `losses`: how often this thread has lost its processor so far, also while
+    /// the program computed. One loss alone may be due to the system's own short work.
+    fn begin(&mut self, now: Instant, losses: u64) {
+        if losses != self.losses {
+            if self.lost.is_some_and(|lost| now.duration_since(lost) < KEPT_SHORT) {
+                self.short_until = now + KEPT_SHORT;
+            }
+            (self.losses, self.lost) = (losses, Some(now));
+        }
+        (self.is_on, self.began, self.looked) = (now >= self.short_until, now, now);
     }
 
     /// Decides whether the wait continues to spin. Returns whether the wait spins on, and is longer than [`LIMIT_MIN`].
@@ -110,8 +134,7 @@ impl Spin {
         }
         self.looked = now;
         let length = now.duration_since(self.began);
-        let limit = if now < self.short_until { LIMIT_MIN.min(self.limit) } else { self.limit };
-        self.is_on = length < limit;
+        self.is_on = length < self.limit && now >= self.short_until;
         self.is_on && length >= LIMIT_MIN
     }
 
@@ -145,7 +168,7 @@ mod tests {
 
         /// How long a wait that begins at `from` spins, in microseconds, with readings 10 us apart.
         fn spin(&self, spin: &mut Spin, from: u64) -> u64 {
-            spin.begin(self.at(from));
+            spin.begin(self.at(from), spin.losses);
             let mut us = 0;
             while spin.is_on {
                 us += 10;
@@ -185,14 +208,28 @@ mod tests {
     }
 
     #[test]
-    fn a_spin_ends_where_another_thread_has_had_the_processor_and_later_ones_are_short() {
+    fn a_spin_ends_where_another_thread_has_had_the_processor_and_soon_after_none_begins() {
         let (mut spin, clock) = new();
-        spin.begin(clock.at(0));
+        spin.begin(clock.at(0), spin.losses);
         assert!(spin.look(clock.at(150)) && spin.is_on, "after the minimum limit");
         spin.look(clock.at(900));
         assert!(!spin.is_on, "the clock has jumped by 750 us");
-        assert_eq!(clock.spin(&mut spin, 50_000), 100, "soon after the jump");
+        assert_eq!(clock.spin(&mut spin, 50_000), 0, "soon after the jump");
         assert_eq!(clock.spin(&mut spin, 150_000), 1000, "long after the jump");
+    }
+
+    #[test]
+    fn a_thread_that_keeps_losing_its_processor_between_its_spins_does_not_spin() {
+        let (mut spin, clock) = new();
+        let mut after_losses = |losses: u64, at: u64| {
+            spin.begin(clock.at(at), spin.losses + losses);
+            spin.is_on
+        };
+        assert!(after_losses(1, 200_000), "once, which the system's own work may do");
+        assert!(after_losses(1, 400_000), "again, but much later");
+        assert!(!after_losses(1, 450_000), "again, soon after");
+        assert!(!after_losses(0, 500_000), "remembered by later waits");
+        assert!(after_losses(0, 600_000), "nobody else has run for long");
     }
 
     #[test]
@@ -200,8 +237,8 @@ mod tests {
         let none = WaitPolicy { spin_max: Duration::ZERO, yield_polls_max: 0 };
         assert_eq!(none.eager_polls(), 0);
         assert!(!Spin::new(none.spin_max).pause(1));
-        let (_, clock) = new();
         let mut short = Spin::new(Duration::from_micros(30));
+        let clock = Clock(short.began);
         short.follow(Duration::from_micros(20));
         assert_eq!(clock.spin(&mut short, 0), 30);
     }
@@ -214,7 +251,7 @@ mod tests {
         assert!(!spin.is_on, "the limit is reached");
         assert!(spin.prolong(EAGER_POLLS));
         assert!(spin.is_on, "it begins again");
-        spin.begin(clock.at(20_000));
+        spin.begin(clock.at(20_000), spin.losses);
         spin.look(clock.at(20_900));
         spin.short_until = Instant::now() + KEPT_SHORT;
         assert!(!spin.is_on && !spin.prolong(EAGER_POLLS), "the clock has jumped");
@@ -224,7 +261,7 @@ mod tests {
     fn a_caller_that_never_spins_sleeps_at_once_and_changes_nothing() {
         let (mut spin, _) = new();
         let limit = spin.limit;
-        spin.begin(Instant::now());
+        spin.begin(Instant::now(), spin.losses);
         assert!(!spin.pause(NO_SPIN));
         spin.news_after_sleep(NO_SPIN);
         assert_eq!(spin.limit, limit);

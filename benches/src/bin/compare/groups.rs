@@ -22,6 +22,8 @@ pub(crate) enum Group {
     Hosts,
     /// A task for each available core, at most 32: collectives, and messages to a neighbour. Not among the default groups.
     Cores,
+    /// 2 tasks on all available cores, beside three programs that compute: short exchanges after short sleeps. Not among the default groups.
+    Busy,
     /// 16 tasks on all available cores: collectives.
     Crowd,
     /// 2 tasks, each on its own core, and 4 tasks on all available cores: kernels with the communication of the NAS Parallel Benchmarks.
@@ -51,7 +53,7 @@ impl Group {
     /// The numbers of tasks with which the group runs.
     pub(crate) fn tasks(self) -> Vec<u32> {
         match self {
-            Self::Pair | Self::Threads | Self::OneCore | Self::Below | Self::Hosts => vec![2],
+            Self::Pair | Self::Threads | Self::OneCore | Self::Below | Self::Hosts | Self::Busy => vec![2],
             Self::Cores => {
                 let cores = available_parallelism().map_or(2, NonZero::get);
                 vec![u32::try_from(cores).unwrap_or(u32::MAX).clamp(2, 32)]
@@ -64,13 +66,20 @@ impl Group {
         }
     }
 
+    /// Number of programs that compute beside a run.
+    pub(crate) fn companions(self) -> u32 {
+        if self == Self::Busy { 3 } else { 0 }
+    }
+
     pub(crate) fn placement(self, tasks: u32) -> Placement {
         match self {
             Self::Kernels if tasks == 2 => Placement::Cores,
             Self::Pair | Self::Threads | Self::Below | Self::Cores => Placement::Cores,
             Self::OneCore => Placement::OneCore,
             Self::Hosts => Placement::Hosts,
-            Self::Crowd | Self::Kernels | Self::Connect | Self::Memory | Self::Start => Placement::Free,
+            Self::Busy | Self::Crowd | Self::Kernels | Self::Connect | Self::Memory | Self::Start => {
+                Placement::Free
+            }
         }
     }
 
@@ -83,6 +92,7 @@ impl Group {
             Self::Below => "below",
             Self::Hosts => "hosts",
             Self::Cores => "cores",
+            Self::Busy => "busy",
             Self::Crowd => "crowd",
             Self::Kernels => "kernels",
             Self::Connect => "connect",

@@ -1,7 +1,7 @@
 //! Runs the libraries in turn and collects their rows.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command};
 use std::time::Instant;
 
 use am_examples::Failure;
@@ -148,7 +148,9 @@ impl Turns<'_> {
             command
         };
         let mut rows = if group == Group::Below { below::ours(library)? } else { Vec::new() };
+        let companions = Companions::start(group.companions())?;
         rows.extend(run(group, tasks, only, command)?);
+        drop(companions);
         if group == Group::Hosts && library.is_ours() {
             hosts::set_beside_the_provider(&mut rows);
         }
@@ -168,6 +170,30 @@ impl Turns<'_> {
                 eprintln!("{name}: {error}");
                 Ok(None)
             }
+        }
+    }
+}
+
+/// Programs that compute beside a run, until this is dropped.
+struct Companions(Vec<Child>);
+
+impl Companions {
+    fn start(count: u32) -> Result<Self, Failure> {
+        let mut started = Self(Vec::new());
+        for _ in 0..count {
+            let child = Command::new("sh").args(["-c", "while :; do :; done"]).spawn();
+            started.0.push(child.map_err(|error| Failure::Input(format!("cannot run sh: {error}")))?);
+        }
+        Ok(started)
+    }
+}
+
+impl Drop for Companions {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            // It ends by no other way.
+            let _ = child.kill();
+            let _ = child.wait();
         }
     }
 }
