@@ -55,7 +55,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
                 };
                 let kept = crate::buffer::JobBuffer::from(udata);
                 let source = crate::buffer::memory_of(&kept).as_bytes();
-                let end = End { keep: Some(kept), ..End::default() };
+                let end = End { keep: Some(Box::new(kept)), ..End::default() };
                 self.engine.send(&mut self.fabric, outgoing, source, end).map(|_| ())
             }
         }

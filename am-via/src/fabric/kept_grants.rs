@@ -1,4 +1,8 @@
-//! Grants of operations that have ended, kept for the next operation with the same buffer in job memory.
+//! The grants of operations: how many there are, and those of ended operations that are kept for the next operation with the same buffer
+//! in job memory.
+//!
+//! A grant is a registration, and a program may begin more operations than there are registrations. Operations beyond a part of the
+//! registrations get no grant: their data are sent in pieces, and memory can still be exposed.
 //!
 //! Programs send from the same buffers repeatedly. Opening and closing a region changes a cache line of the region table, which the peer
 //! then has to read again; the line of a region that stays open is in both caches. Only grants for reading are kept: a peer that uses one
@@ -21,9 +25,12 @@ struct Kept {
     in_use: bool,
 }
 
-/// The kept grants of one NIC.
+/// The grants for operations of one NIC.
 #[derive(Debug)]
 pub(super) struct KeptGrants {
+    /// Number of grants for operations, those kept included.
+    open: u32,
+    open_max: u32,
     kept: Vec<Kept>,
     /// Index of the grant to replace next.
     next: usize,
@@ -41,8 +48,27 @@ pub(super) enum Added {
 }
 
 impl KeptGrants {
-    pub(super) fn new() -> Self {
-        Self { kept: Vec::with_capacity(KEPT_MAX), next: 0 }
+    /// The grants of a NIC with `regions_max` registrations, of which operations use at most a quarter.
+    pub(super) fn new(regions_max: u32) -> Self {
+        Self { open: 0, open_max: regions_max / 4, kept: Vec::with_capacity(KEPT_MAX), next: 0 }
+    }
+
+    /// Whether one more operation may get a grant.
+    #[inline]
+    pub(super) fn may_open(&self) -> bool {
+        self.open < self.open_max
+    }
+
+    /// Counts a new grant of an operation.
+    #[inline]
+    pub(super) fn opened(&mut self) {
+        self.open += 1;
+    }
+
+    /// Counts that a grant of an operation has ended.
+    #[inline]
+    pub(super) fn ended(&mut self) {
+        self.open = self.open.saturating_sub(1);
     }
 
     /// Returns the unused grant of exactly this memory, if there is one, and marks it as used.
@@ -98,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_grant_serves_one_operation_at_a_time_and_only_its_own_memory() {
-        let mut kept = KeptGrants::new();
+        let mut kept = KeptGrants::new(64);
         assert_eq!(kept.take(at(4096), 100), None);
         assert_eq!(kept.add(at(4096), 100, grant(1)), Added::Free);
         assert_eq!(kept.take(at(4096), 100), None, "in use");
@@ -111,7 +137,7 @@ mod tests {
 
     #[test]
     fn what_nobody_uses_makes_room_in_turn_and_what_is_used_stays() {
-        let mut kept = KeptGrants::new();
+        let mut kept = KeptGrants::new(64);
         for region in 0..KEPT_MAX as u32 {
             assert_eq!(kept.add(at(4096), region as usize, grant(region)), Added::Free);
         }
@@ -128,7 +154,7 @@ mod tests {
 
     #[test]
     fn what_is_given_up_is_kept_no_more() {
-        let mut kept = KeptGrants::new();
+        let mut kept = KeptGrants::new(64);
         assert_eq!(kept.add(at(4096), 100, grant(1)), Added::Free);
         kept.forget(grant(1));
         assert!(!kept.give_back(grant(1)));

@@ -83,7 +83,7 @@ impl<D: Device> ViaFabric<D> {
             peers: Peers::new(attributes.num_tasks),
             under_way: HashMap::new(),
             registrations: None,
-            kept_grants: KeptGrants::new(),
+            kept_grants: KeptGrants::new(attributes.regions_max),
             nic,
         }
     }
@@ -291,6 +291,9 @@ impl<D: Device> ViaFabric<D> {
             Ok(Posted::Done) => {
                 if let Some(cache) = &mut self.registrations {
                     cache.end_grant(handle(grant).region);
+                }
+                if grant.is_for_operation() {
+                    self.kept_grants.ended();
                 }
                 Ok(Outcome::Done)
             }
@@ -557,6 +560,9 @@ impl<D: Device> Memory for ViaFabric<D> {
         if keep && let Some(grant) = self.kept_grants.take(at.addr(), memory.len()) {
             return Ok(Some(grant));
         }
+        if access.for_operation && !self.kept_grants.may_open() {
+            return Ok(None);
+        }
         let mut held = None;
         if let Some(cache) =
             self.registrations.as_mut().filter(|_| is_private(&self.nic.device, at, memory.len()))
@@ -584,8 +590,12 @@ impl<D: Device> Memory for ViaFabric<D> {
                 Err(_) => cache.let_go(&pages),
             }
         }
-        let handle = registered.map_err(|error| wrong(self.endpoint, error))?;
+        let handle = match registered {
+            Err(DeviceError::Exhausted { .. }) if access.for_operation => return Ok(None),
+            registered => registered.map_err(|error| wrong(self.endpoint, error))?,
+        };
         let grant = if access.for_operation {
+            self.kept_grants.opened();
             for_operation(handle)
         } else {
             Grant { region: handle.region, generation: handle.generation }

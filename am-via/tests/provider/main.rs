@@ -9,3 +9,4 @@ mod hostile_memory;
 mod hostile_support;
 mod hostile_vi;
 mod nics;
+mod open_sends;

@@ -165,6 +165,34 @@ fn c_answers() {
     programs::compile_and_run_under("mpicc", &options, "c/c_answers.c", &settings);
 }
 
+/// Any number of sends may be open at once (MPI 5.0, 3.5). The program prints the memory that each takes.
+fn open_requests(short: &str, long: &str) {
+    programs::build();
+    let scratch = Scratch::new("c_open_requests");
+    let program = scratch.path().join("program");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/c/c_open_requests.c");
+    let mut compile = Command::new(programs::folder().join("mpicc"));
+    compile.args(["-O1", "-Wall", "-Wextra", "-Werror"]).args(programs::compiler_options());
+    let (good, said) = run(compile.arg(source).arg("-o").arg(&program));
+    assert!(good, "{said}");
+    let mut start = Command::new(programs::folder().join("mpiexec"));
+    let (good, said) = run(start.args(["-n", "2"]).arg(&program).args([short, long]));
+    println!("{said}");
+    assert!(good && said.contains("all good"), "{said}");
+}
+
+#[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
+fn ten_thousand_sends_are_open_at_once() {
+    open_requests("10000", "10000");
+}
+
+#[test]
+#[ignore = "long"]
+fn a_million_sends_are_open_at_once() {
+    open_requests("1000000", "1000000");
+}
+
 /// The program with each method of memory access.
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]

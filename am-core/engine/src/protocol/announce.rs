@@ -3,7 +3,7 @@
 
 use super::outstanding::{End, Op, State};
 use super::packet::{self, Announcement, FIRST, Fields, Kind, MessageHead, PIECE_HEAD_BYTES, pack};
-use super::reassembly::{Incoming, Ranges, Stage, Tail, capacity_of};
+use super::reassembly::{Incoming, Stage, Tail, capacity_of};
 use super::statistics::Statistics;
 use super::{Cold, Engine, Packet, granted, malformed};
 use crate::buffer::{Access, Arrived, Executor, ExposedRange, Grant, JobBuffer, RemoteAddress};
@@ -262,7 +262,7 @@ impl<U: UserCode> Engine<U> {
                 }
                 let bounces = &mut self.bounces;
                 incoming.bounce.get_or_insert_with(|| {
-                    bounces.pop().unwrap_or_else(|| JobBuffer::from(vec![0; BOUNCE_BYTES]))
+                    Box::new(bounces.pop().unwrap_or_else(|| JobBuffer::from(vec![0; BOUNCE_BYTES])))
                 });
             }
             let (Some(grant), source) = (incoming.grant, incoming.source) else { return Ok(true) };
@@ -344,7 +344,7 @@ impl<U: UserCode> Engine<U> {
 
     fn ask_for_pieces<F: Fabric>(&mut self, key: u32, fabric: &mut F) -> Result<()> {
         let Some(incoming) = self.incoming.get_mut(key) else { return Ok(()) };
-        incoming.stage = Stage::Pieces { received: Ranges::default() };
+        incoming.stage = Stage::Pieces { received: Box::default() };
         let class = if incoming.tail.reserved { Class::Answer } else { Class::OneWay };
         incoming.tail.reserved = false;
         let (op, capacity, source) = (incoming.tail.op, incoming.capacity, incoming.source);
@@ -408,7 +408,7 @@ impl<U: UserCode> Engine<U> {
         self.next_ticket = Ticket(self.incoming.next_key());
         self.unfinished_from.subtract(incoming.source);
         if let Some(bounce) = incoming.bounce.take().filter(|_| self.bounces.len() < BOUNCES_KEPT) {
-            self.bounces.push(bounce);
+            self.bounces.push(*bounce);
         }
         Some(incoming)
     }
@@ -493,7 +493,7 @@ pub(crate) fn keep_whole(
         capacity: len,
         destination: Destination::Later,
         completion,
-        stage: Stage::Waiting { kept: Some(here.to_vec()) },
+        stage: Stage::Waiting { kept: Some(here.to_vec().into_boxed_slice()) },
         grant: None,
         bounce: None,
         tail,

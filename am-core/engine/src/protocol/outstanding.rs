@@ -122,8 +122,8 @@ pub struct End {
     pub part_of: Option<u32>,
     /// Whether a caller will take the result.
     pub held: bool,
-    /// Memory that belongs to the operation until it ends.
-    pub keep: Option<JobBuffer>,
+    /// Memory that belongs to the operation until it ends. In a box, since most operations have none and programs may begin millions.
+    pub keep: Option<Box<JobBuffer>>,
 }
 
 impl End {
@@ -144,6 +144,9 @@ pub struct Op {
     pub(crate) state: State,
 }
 
+/// A program may have millions of operations under way.
+const _: () = assert!(size_of::<Op>() <= 128);
+
 /// The progress of an operation.
 #[derive(Debug)]
 pub(crate) enum State {
@@ -161,7 +164,7 @@ pub(crate) enum State {
     /// A get carried by the fabric.
     Read { from: RemoteAddress, to: RawBuffer, notify: u32, posted: bool },
     /// A get whose bytes the owner sends.
-    Asked { to: RawBuffer, received: Ranges },
+    Asked { to: RawBuffer, received: Box<Ranges> },
     /// An rmw, carried by the fabric or carried out by the owner.
     Atomic { at: RemoteAddress, width: Width, operation: AtomicOp, posted: bool },
     /// Operations that end together: the number still under way, the first error, and the target's counter, which is bumped if all succeed.
@@ -237,7 +240,7 @@ impl Outstanding {
     pub fn keep(&mut self, key: u32, memory: JobBuffer) {
         if let Some(op) = self.ops.get_mut(key) {
             // Memory that the operation already had is leaked, because it may be in use.
-            core::mem::forget(op.end.keep.replace(memory));
+            core::mem::forget(op.end.keep.replace(Box::new(memory)));
         }
     }
 
@@ -268,7 +271,7 @@ impl Outstanding {
             _ => return None,
         }
         match self.ops.remove(key)? {
-            Op { state: State::Ended(result), end, .. } => Some(Ended { result, kept: end.keep }),
+            Op { state: State::Ended(result), end, .. } => Some(Ended { result, kept: end.keep.map(|kept| *kept) }),
             _ => None,
         }
     }
@@ -371,7 +374,7 @@ impl<U: UserCode> Engine<U> {
                     source: op.peer.endpoint,
                     len: op.len,
                     placed: if ended_well { op.len } else { 0 },
-                    buffer: op.end.keep.take(),
+                    buffer: op.end.keep.take().map(|kept| *kept),
                     outcome: result.map(|_| ()).map_err(Box::new),
                 };
                 handlers.complete_request(request, delivered);

@@ -3,7 +3,6 @@
 //! Pieces of a message may arrive in any order, but each byte only once. A message that waits for its destination has a ticket.
 
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use smallvec::SmallVec;
 
 use crate::buffer::{Access, Arrived, ExposedRange, Grant, JobBuffer, RawBuffer};
@@ -69,11 +68,11 @@ impl Ranges {
 #[derive(Debug)]
 pub(crate) enum Stage {
     /// Waiting for its ticket to be accepted, with the data if they arrived with the message.
-    Waiting { kept: Option<Vec<u8>> },
+    Waiting { kept: Option<Box<[u8]>> },
     /// Being fetched: bytes requested so far, and reads in flight.
     Fetching { issued: u64, in_flight: u32 },
     /// Arriving in pieces.
-    Pieces { received: Ranges },
+    Pieces { received: Box<Ranges> },
 }
 
 /// A message that is incomplete, or has no destination yet.
@@ -90,11 +89,14 @@ pub(crate) struct Incoming {
     /// The origin's memory, if this task may read it directly.
     pub(crate) grant: Option<Grant>,
     /// The bounce buffer between a direct read and a sink or a scattered destination.
-    pub(crate) bounce: Option<JobBuffer>,
+    pub(crate) bounce: Option<Box<JobBuffer>>,
     pub(crate) tail: Tail,
     /// Why the message will not be completed.
     pub(crate) failed: Option<Box<Error>>,
 }
+
+/// A program may announce millions of messages that wait for their receives, and each has a record at both ends.
+const _: () = assert!(size_of::<Incoming>() <= 176);
 
 /// What remains to be done when a message ends: counters to bump, and the answer to its origin.
 #[derive(Clone, Copy, Debug)]

@@ -4,7 +4,6 @@ use super::ask::{atomic_code, has_operation, operands};
 use super::outstanding::{Data, End, Op, State};
 use super::packet::{self, Announcement, FIRST, Kind, MessageHead, PUT_BY_PIECES, pack};
 use super::pending::Queued;
-use super::reassembly::Ranges;
 use super::statistics::Statistics;
 use super::{Engine, FRONT_BYTES_MAX};
 use crate::buffer::{Executor, INLINE_BYTES_MAX, InlineBytes, RawBuffer, RawBytes, RawPieces, RemoteAddress};
@@ -351,7 +350,7 @@ impl<U: UserCode> Engine<U> {
                 }
                 Transfer::Retry => Ok(Started::NoCredit),
                 Transfer::Staged => {
-                    op.state = State::Asked { to, received: Ranges::default() };
+                    op.state = State::Asked { to, received: Box::default() };
                     let len = to.len() as u64;
                     let ask = pack([
                         &from.grant.region.to_le_bytes(),

@@ -3,7 +3,8 @@
 use crate::error::{Error, Result};
 use alloc::vec::Vec;
 
-const SLOT_BITS: u32 = 20;
+/// As many records as a program of millions of operations needs; the bits above are the generation.
+const SLOT_BITS: u32 = 24;
 const SLOT_MASK: u32 = (1 << SLOT_BITS) - 1;
 
 /// Records, each with a number other than 0.
