@@ -51,6 +51,7 @@
 #[doc(hidden)]
 pub mod compiled_once;
 pub mod fabric;
+#[expect(unsafe_code, reason = "copies to and from the ends of the heap files")]
 pub mod limit;
 pub mod start;
 

@@ -4,6 +4,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use am_via_job::{Carrier, Job};
 use am_via_os::memory;
@@ -23,21 +24,47 @@ pub struct BareLink {
     reader: RingReader,
     own: Arc<Mapping>,
     theirs: Arc<Mapping>,
+    _only: OnlyLink,
+}
+
+/// Whether this process has a link.
+static IS_OPEN: AtomicBool = AtomicBool::new(false);
+
+/// Held by the one link of this process, so that no two threads copy to and from the buffers.
+#[derive(Debug)]
+struct OnlyLink;
+
+impl OnlyLink {
+    fn take() -> io::Result<Self> {
+        // Acquire: pairs with the Release in `drop`.
+        match IS_OPEN.swap(true, Ordering::Acquire) {
+            false => Ok(Self),
+            true => Err(io::Error::other("this task has a bare link: close it before you open another one")),
+        }
+    }
+}
+
+impl Drop for OnlyLink {
+    fn drop(&mut self) {
+        IS_OPEN.store(false, Ordering::Release);
+    }
 }
 
 impl BareLink {
     /// Maps the ends of both tasks' heap files, which are never allocated.
     ///
     /// # Errors
-    /// The peer runs on another host; or the system's error.
+    /// The peer runs on another host; this process has a link; or the system's error.
     pub(crate) fn open(job: &Job, peer: u32) -> io::Result<Self> {
         if job.is_far(peer) {
             return Err(io::Error::other(format!(
                 "task {peer} runs on another host, with which no memory is shared"
             )));
         }
+        let only = OnlyLink::take()?;
         let map = |task: u32| -> io::Result<Arc<Mapping>> {
-            let file = job.heap_file(task).map_err(io::Error::other)?;
+            // SAFETY: only the end of the file is mapped, which is never allocated, and which links alone use.
+            let file = unsafe { job.heap_file(task) }.map_err(io::Error::other)?;
             let offset =
                 memory::len(file)?.checked_sub(MEASURE_BYTES as u64).ok_or(io::ErrorKind::InvalidData)?;
             Mapping::new(file, offset, MEASURE_BYTES)
@@ -50,6 +77,7 @@ impl BareLink {
             reader: RingReader::new(lines(&own)?),
             own,
             theirs,
+            _only: only,
         })
     }
 
@@ -82,7 +110,8 @@ impl BareLink {
     pub fn receive_and_copy(&mut self, to: &mut [u8]) {
         self.receive();
         let len = to.len().min(BARE_BUFFER_BYTES);
-        if let Some(from) = self.theirs.checked(MEASURE_BYTES - BARE_BUFFER_BYTES, len) {
+        // SAFETY: only links access the ends of heap files, and this process has no other link.
+        if let Some(from) = unsafe { self.theirs.checked(MEASURE_BYTES - BARE_BUFFER_BYTES, len) } {
             from.copy_to_slice(&mut to[..len]);
         }
     }
@@ -91,7 +120,9 @@ impl BareLink {
     /// each message differs from the one before.
     pub fn touch(&mut self, len: usize, stride: usize, value: u8) {
         let Some(last) = len.checked_sub(1) else { return };
-        let Some(buffer) = self.own.checked(MEASURE_BYTES - BARE_BUFFER_BYTES, len) else { return };
+        // SAFETY: as in `receive_and_copy`.
+        let buffer = unsafe { self.own.checked(MEASURE_BYTES - BARE_BUFFER_BYTES, len) };
+        let Some(buffer) = buffer else { return };
         for byte in (0..last).step_by(stride.max(1)).chain([last]).filter_map(|at| buffer.part(at, 1)) {
             byte.copy_from_slice(&[value]);
         }

@@ -26,6 +26,12 @@ pub struct Task {
     heap: Arc<OwnHeap>,
 }
 
+#[expect(unsafe_code, reason = "a hook of forked copies")]
+fn mark_copies(job: &Job) {
+    // SAFETY: the hook may be called in a forked copy, by its only thread, which is its contract.
+    unsafe { job.call_in_copies(am_core::buffer::mark_copied_process) };
+}
+
 impl Task {
     /// Joins the job that this process was started in; without a launcher, a job of one.
     ///
@@ -33,7 +39,7 @@ impl Task {
     /// Those of [`Job::attach`]; the job's memory cannot be mapped.
     pub fn join() -> Result<Self> {
         let job = Job::attach().map_err(|error| of_job(&error))?;
-        job.call_in_copies(am_core::buffer::mark_copied_process);
+        mark_copies(&job);
         job.install_panic_hook();
         if let Some(recorder) = job.recorder() {
             am_core::record::start(Arc::clone(recorder) as Arc<dyn am_core::record::Recorder>);

@@ -6,14 +6,17 @@ use am_via_os::atomics::Ordering;
 use am_via_os::fork;
 use am_via_shm::SleepBarrier;
 
-use super::{Job, JobError, control_of, heap_of, network};
+use super::{Job, JobError, network};
 
 /// Calls of a job for the layers that carry messages. They are not methods of [`Job`], so that a program that holds a job does not see
-/// them: nothing checks what these calls write to the job's files, and a hook of [`call_in_copies`](Self::call_in_copies) must do little.
+/// them.
 pub trait Carrier {
     /// Calls `hook` in each copy of this process that is made by a fork without exec. The hook must do little: other threads of the task
     /// may have held any lock.
-    fn call_in_copies(&self, hook: fork::Hook);
+    ///
+    /// # Safety
+    /// A call of `hook` must be sound where a fork has just made the process and the calling thread is the only one.
+    unsafe fn call_in_copies(&self, hook: fork::Hook);
 
     /// Records that NICs are opened (the caller defines the bits), unless one of `others` was recorded before. Returns the bits
     /// that were not recorded before; `None` if the NICs were not recorded.
@@ -27,15 +30,23 @@ pub trait Carrier {
 
     /// The control file of a task.
     ///
+    /// # Safety
+    /// The tasks of the job rely on the file's contents: the caller may change only what its layout leaves to the caller's task
+    /// (`am_via_shm::layout`).
+    ///
     /// # Errors
     /// [`JobError::UnknownTask`] or [`JobError::Unreachable`].
-    fn control_file(&self, task: u32) -> Result<BorrowedFd<'_>, JobError>;
+    unsafe fn control_file(&self, task: u32) -> Result<BorrowedFd<'_>, JobError>;
 
     /// The heap file of a task.
     ///
+    /// # Safety
+    /// The file is memory of that task's program: the caller may read and change only what is its own, or what the task has registered for
+    /// such accesses.
+    ///
     /// # Errors
     /// Those of [`control_file`](Self::control_file).
-    fn heap_file(&self, task: u32) -> Result<BorrowedFd<'_>, JobError>;
+    unsafe fn heap_file(&self, task: u32) -> Result<BorrowedFd<'_>, JobError>;
 
     /// The number of the host that a task runs on. Tasks of one host share memory. If the setting `device` is `ofi`, each task counts as a
     /// host of its own.
@@ -53,8 +64,9 @@ pub trait Carrier {
 }
 
 impl Carrier for Job {
-    fn call_in_copies(&self, hook: fork::Hook) {
-        fork::install(hook);
+    unsafe fn call_in_copies(&self, hook: fork::Hook) {
+        // SAFETY: the caller's contract.
+        unsafe { fork::install(hook) };
     }
 
     fn note_nics(&self, bits: u32, others: u32) -> Option<u32> {
@@ -73,12 +85,12 @@ impl Carrier for Job {
         self.barrier
     }
 
-    fn control_file(&self, task: u32) -> Result<BorrowedFd<'_>, JobError> {
-        self.open_once(task, "control", |files| &files.control, control_of)
+    unsafe fn control_file(&self, task: u32) -> Result<BorrowedFd<'_>, JobError> {
+        self.control(task)
     }
 
-    fn heap_file(&self, task: u32) -> Result<BorrowedFd<'_>, JobError> {
-        self.open_once(task, "heap", |files| &files.heap, heap_of)
+    unsafe fn heap_file(&self, task: u32) -> Result<BorrowedFd<'_>, JobError> {
+        self.heap(task)
     }
 
     fn host(&self, task: u32) -> u32 {

@@ -38,7 +38,8 @@ impl Invitation {
 
     pub(super) fn open(&self) -> Result<File, JobError> {
         let Self { number, task, launcher_pid, id } = *self;
-        if let Ok(file) = memory::inherited(number) {
+        // SAFETY: only the file's kind and its first words are looked at, to find out whether it is a job file.
+        if let Ok(file) = unsafe { memory::inherited(number) } {
             check_version(&file, launcher_pid)?;
         }
         open_inherited_or_launchers(number, launcher_pid, |file| is_job_file(file, id))
@@ -56,7 +57,8 @@ pub(super) fn open_inherited_or_launchers(
     launcher_pid: u32,
     is_right: impl Fn(&File) -> bool,
 ) -> io::Result<File> {
-    if let Ok(file) = memory::inherited(number)
+    // SAFETY: `is_right` finds out whether the file is the one that the launcher has passed on.
+    if let Ok(file) = unsafe { memory::inherited(number) }
         && is_right(&file)
     {
         return Ok(file);

@@ -18,11 +18,13 @@
     warn(clippy::print_stdout, clippy::print_stderr, reason = "these panic if the reader has left")
 )]
 
+#[expect(unsafe_code, reason = "hooks of forked copies; the files of tasks")]
 mod carrier;
 mod error;
 mod failure;
 mod foreign;
 mod heap;
+#[expect(unsafe_code, reason = "descriptors that the launcher passes on")]
 mod invitation;
 mod life;
 mod lines;
@@ -33,6 +35,7 @@ mod news;
 mod owner;
 mod record;
 mod wait;
+#[expect(unsafe_code, reason = "starts a detached copy of this process")]
 mod watcher;
 
 use std::fs::File;
@@ -184,7 +187,7 @@ impl Job {
             }
         });
         *current = Arc::downgrade(&job);
-        fork::install(tell_copy);
+        install_hook();
         Ok(job)
     }
 
@@ -291,13 +294,18 @@ impl Job {
     }
 
     /// Ensures that programs started by this one do not inherit the job's files.
+    #[expect(unsafe_code, reason = "descriptors that the launcher has passed on")]
     fn keep_files_from_programs(&self, invitation: &Invitation) {
         let of_tasks = self.entries.iter().flat_map(|entry| [control_of(entry), heap_of(entry)]);
         let files = of_tasks.chain([self.record_file()]);
-        let is_right = |(number, inode)| memory::inherited(number).is_ok_and(|file| has_inode(&file, inode));
-        files.filter(|&file| is_right(file)).for_each(|(number, _)| memory::close_on_exec(number));
-        if memory::inherited(invitation.number).is_ok_and(|file| is_job_file(&file, invitation.id)) {
-            memory::close_on_exec(invitation.number);
+        // SAFETY: the files are only compared with those that the launcher passes on to tasks.
+        let file = |number| unsafe { memory::inherited(number) };
+        // SAFETY: the descriptor is one that the launcher has passed on: the checks before each call have found its file there.
+        let close = |number| unsafe { memory::close_on_exec(number) };
+        let is_right = |(number, inode)| file(number).is_ok_and(|file| has_inode(&file, inode));
+        files.filter(|&file| is_right(file)).for_each(|(number, _)| close(number));
+        if file(invitation.number).is_ok_and(|file| is_job_file(&file, invitation.id)) {
+            close(invitation.number);
         }
     }
 
@@ -436,6 +444,14 @@ impl Job {
         self.settings.value(name)
     }
 
+    fn control(&self, task: u32) -> Result<BorrowedFd<'_>, JobError> {
+        self.open_once(task, "control", |files| &files.control, control_of)
+    }
+
+    fn heap(&self, task: u32) -> Result<BorrowedFd<'_>, JobError> {
+        self.open_once(task, "heap", |files| &files.heap, heap_of)
+    }
+
     fn open_once(
         &self,
         task: u32,
@@ -464,7 +480,7 @@ impl Job {
     /// # Errors
     /// Those of [`heap_file`](Self::heap_file), and the system's.
     pub fn heap_bytes(&self) -> Result<u64, JobError> {
-        memory::len(self.heap_file(self.task)?).map_err(JobError::system("looking at a heap file"))
+        memory::len(self.heap(self.task)?).map_err(JobError::system("looking at a heap file"))
     }
 
     /// Number of bytes of each heap file that this task maps. If the heaps of all tasks do not fit into the address space (as under
@@ -590,7 +606,7 @@ impl Job {
         // Release: "state set", pairs with the load in `state_of`: a reader of this state also sees the cause.
         self.own_entry().state.store(STATE_DEAD, Ordering::Release);
         for task in 0..self.num_tasks {
-            if let Ok(file) = self.control_file(task).and_then(|file| {
+            if let Ok(file) = self.control(task).and_then(|file| {
                 file.try_clone_to_owned().map(File::from).map_err(JobError::system("opening a control file"))
             }) {
                 // Best effort, like the launcher's ring: a sleeper checks again when its wait ends.
@@ -716,6 +732,12 @@ fn join_barrier(task: u32, header: &JobHeader) -> Result<SleepBarrier, JobError>
     let barrier = barrier.ok_or(JobError::Damaged { what: "it names no barrier" })?;
     barrier.join().map_err(|source| JobError::NoBarrier { task, source })?;
     Ok(barrier)
+}
+
+#[expect(unsafe_code, reason = "a hook of forked copies")]
+fn install_hook() {
+    // SAFETY: `tell_copy` takes a lock only if it is free, and stores to the copy's own memory: it waits for no thread.
+    unsafe { fork::install(tell_copy) };
 }
 
 /// Runs in a forked copy of this process: marks the task as failed in the copy's private job file, so that waits in the copy end.

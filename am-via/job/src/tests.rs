@@ -96,10 +96,10 @@ fn a_task_finds_its_job_and_takes_its_leave() {
     assert!(job.cpus() >= 1);
     for task in 0..3 {
         let layout = ControlLayout { num_tasks: 3, packet_bytes: job.settings().packet_bytes };
-        assert_eq!(memory::len(job.control_file(task).unwrap()).unwrap(), layout.file_bytes());
-        assert!(memory::len(job.heap_file(task).unwrap()).unwrap() > HEAP_BYTES_MIN);
+        assert_eq!(memory::len(job.control(task).unwrap()).unwrap(), layout.file_bytes());
+        assert!(memory::len(job.heap(task).unwrap()).unwrap() > HEAP_BYTES_MIN);
     }
-    assert!(matches!(job.heap_file(3), Err(JobError::UnknownTask { task: 3, num_tasks: 3 })));
+    assert!(matches!(job.heap(3), Err(JobError::UnknownTask { task: 3, num_tasks: 3 })));
     drop(job);
     assert_eq!(owner.state(1), TaskState::Finalized);
 }
@@ -220,7 +220,7 @@ fn a_file_that_is_not_the_recorded_one_is_not_taken() {
     let entry = job.own_entry();
     let heap_inode = entry.heap_inode.load(Ordering::Relaxed);
     entry.control_inode.store(heap_inode, Ordering::Relaxed);
-    let error = job.control_file(0).unwrap_err();
+    let error = job.control(0).unwrap_err();
     assert!(error.to_string().contains("control file of task 0"), "{error}");
 }
 
@@ -228,7 +228,7 @@ fn a_file_that_is_not_the_recorded_one_is_not_taken() {
 fn without_a_launcher_a_program_is_a_job_of_one() {
     let job = Job::of_one().unwrap();
     assert_eq!((job.task(), job.num_tasks()), (0, 1));
-    assert!(job.control_file(0).is_ok() && job.heap_file(0).is_ok());
+    assert!(job.control(0).is_ok() && job.heap(0).is_ok());
     assert!(job.launcher_alive());
     assert_eq!(job.setting("credits"), Some("64".to_owned()));
 }

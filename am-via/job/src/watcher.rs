@@ -60,7 +60,8 @@ pub(super) struct Watcher(Lines<UnixStream>);
 
 /// Starts the watcher of this host, which creates the files.
 pub(super) fn start(part: &Part) -> io::Result<(Watcher, Made)> {
-    let link = apart::start(watch)?;
+    // SAFETY: `watch` uses only the file that it gets, and its own memory.
+    let link = unsafe { apart::start(watch) }?;
     link.set_read_timeout(Some(ANSWER_WITHIN))?;
     let mut link = Lines::new(link);
     say(link.stream(), part)?;

@@ -39,9 +39,13 @@ const RECEIVES_MIN: usize = 16;
 /// fill this process's memory if a read returned fewer messages than it takes.
 const READ_AT_ONCE: usize = 64;
 
-/// A buffer for one message, which its holder writes before the message is sent.
+/// A buffer for one message, which its holder writes before the message is sent. Only the endpoint that it belongs to takes it.
 #[derive(Debug)]
-pub struct Reserved(usize);
+pub struct Reserved {
+    index: usize,
+    /// The address of the endpoint's send buffers, which no other endpoint that exists has.
+    buffers: usize,
+}
 
 /// A reliable-datagram endpoint, used by one thread at a time.
 #[derive(Debug)]
@@ -292,7 +296,7 @@ impl Endpoint {
     }
 
     /// Reserves a buffer of [`message_bytes_max`](Self::message_bytes_max) bytes for a message, and returns its memory, which lives as long
-    /// as the endpoint. The endpoint is not [idle](Self::is_idle) until the message has been sent or the buffer given back. `None`: half of
+    /// as the endpoint and is left to the caller until the buffer is sent or given back. The endpoint is not [idle](Self::is_idle) until the message has been sent or the buffer given back. `None`: half of
     /// the buffers are in use; the others are kept for messages that are not prepared.
     pub fn reserve(&mut self) -> Option<(Reserved, HeldRange)> {
         if self.free_sends.len() <= self.going_to.len().div_ceil(2) {
@@ -303,7 +307,8 @@ impl Endpoint {
         // SAFETY: a buffer of this length, which lives as long as the endpoint, and which nothing else touches until it is in `free_sends`
         // again or is sent.
         let memory = unsafe { CheckedRange::new(at, self.message_bytes_max()) };
-        Some((Reserved(index), HeldRange::hold(memory)))
+        let buffers = self.sends.whole().0.addr();
+        Some((Reserved { index, buffers }, HeldRange::hold(memory)))
     }
 
     /// Sends the first `len` bytes of a reserved buffer, in which `fill` writes what is missing. Returns `false`, and leaves the buffer
@@ -314,7 +319,7 @@ impl Endpoint {
     /// Those of [`send`](Self::send).
     ///
     /// # Panics
-    /// `len` is above [`message_bytes_max`](Self::message_bytes_max), or nothing is reserved.
+    /// `len` is above [`message_bytes_max`](Self::message_bytes_max), or nothing is reserved, or by another endpoint.
     pub fn send_reserved(
         &mut self,
         to: PeerAddress,
@@ -323,7 +328,7 @@ impl Endpoint {
         reserved: &mut Option<Reserved>,
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<bool, OfiError> {
-        let index = reserved.as_ref().expect("a buffer is reserved").0;
+        let index = self.index_of(reserved.as_ref().expect("a buffer is reserved"));
         fill(self.send_buffer(index, len));
         let sent = self.send_from(index, to, word, len, false);
         match sent {
@@ -335,8 +340,18 @@ impl Endpoint {
     }
 
     /// Gives a reserved buffer back. Its memory must not be used afterwards.
+    ///
+    /// # Panics
+    /// Another endpoint has reserved the buffer.
     pub fn give_back(&mut self, reserved: &mut Option<Reserved>) {
-        self.free_sends.extend(reserved.take().map(|Reserved(index)| index));
+        let index = reserved.take().map(|reserved| self.index_of(&reserved));
+        self.free_sends.extend(index);
+    }
+
+    /// The index of a reserved buffer.
+    fn index_of(&self, reserved: &Reserved) -> usize {
+        assert!(reserved.buffers == self.sends.whole().0.addr(), "another endpoint has reserved this buffer");
+        reserved.index
     }
 
     /// The first `len` bytes of a send buffer that is free, or reserved and not used otherwise now.

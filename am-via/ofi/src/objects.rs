@@ -59,7 +59,7 @@ pub(crate) fn register(
 ) -> Result<NonNull<Mr>, OfiError> {
     let mut mr: *mut Mr = ptr::null_mut();
     // SAFETY: a live domain; memory that outlives the registration: buffers are freed after the endpoint's objects are closed, and what is
-    // lent is kept alive by its owner (`HeldRange`'s contract) until `end_lend`.
+    // lent is kept alive by its owner until `end_lend` (`Endpoint::lend`'s contract).
     let code = unsafe {
         let reg = (*domain.as_ref().mr).reg;
         reg(domain.as_ptr().cast(), at, len, access, 0, key, 0, &mut mr, ptr::null_mut())

@@ -17,10 +17,15 @@ impl Endpoint {
 
     /// Lets peers read memory, until [`end_lend`](Self::end_lend).
     ///
+    /// # Safety
+    /// The memory must stay alive until [`end_lend`](Self::end_lend), or until the endpoint is dropped, and may be written meanwhile only
+    /// by copies that a concurrent read by the network allows.
+    ///
     /// # Errors
     /// The provider has no such reads, or does not take the memory.
-    pub fn lend(&mut self, memory: HeldRange) -> Result<LentMemory, OfiError> {
-        let range = memory.range();
+    pub unsafe fn lend(&mut self, memory: HeldRange) -> Result<LentMemory, OfiError> {
+        // SAFETY: the caller's contract.
+        let range = unsafe { memory.range() };
         let (at, len) = (range.at().as_ptr(), range.len());
         let reads = self.reads.as_mut().ok_or_else(|| self.library.failed("lending memory", libc::ENOSYS))?;
         let mr = reads.register(at.cast_const().cast(), len, FI_REMOTE_READ)?;

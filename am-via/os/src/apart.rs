@@ -13,11 +13,15 @@ const LINK: RawFd = 3;
 /// it. It has its own session, blocks all signals, and keeps one file: a socket connected to the stream that this call returns.
 ///
 /// `body` may allocate, as the C library's allocator is usable after a fork. `body` must not wait for another thread of this process, since
-/// the copy has no other thread, and must not use a file that was opened before.
+/// the copy has no other thread.
+///
+/// # Safety
+/// `body` must not use a file that was opened before: the copy closes all of them, and their numbers become those of other files. It must
+/// not rely on memory that other threads were changing.
 ///
 /// # Errors
 /// The system's error.
-pub fn start(body: fn(UnixStream)) -> io::Result<UnixStream> {
+pub unsafe fn start(body: fn(UnixStream)) -> io::Result<UnixStream> {
     let (ours, theirs) = UnixStream::pair()?;
     // SAFETY: fork takes nothing. The copy runs `start_again` only, which never returns.
     match unsafe { libc::fork() } {
@@ -98,7 +102,8 @@ mod tests {
             // SAFETY: close takes an integer. Nothing in this copy uses the file, which is `/dev/null`.
             unsafe { libc::close(file) };
         }
-        let mut inner = start(tell).unwrap();
+        // SAFETY: `tell` uses only the file that it gets.
+        let mut inner = unsafe { start(tell) }.unwrap();
         inner.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         inner.write_all(b"hi").unwrap();
         let mut said = String::new();
@@ -108,7 +113,8 @@ mod tests {
 
     #[test]
     fn a_program_without_its_first_files_is_answered() {
-        let mut link = start(tell_of_another).unwrap();
+        // SAFETY: the function uses only the file that it gets.
+        let mut link = unsafe { start(tell_of_another) }.unwrap();
         link.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let mut said = String::new();
         link.read_to_string(&mut said).unwrap();
@@ -118,7 +124,8 @@ mod tests {
     #[test]
     fn it_is_another_process_without_our_files_and_no_child() {
         let _other_file = std::fs::File::open("/proc/self/stat").unwrap();
-        let mut link = start(tell).unwrap();
+        // SAFETY: `tell` uses only the file that it gets.
+        let mut link = unsafe { start(tell) }.unwrap();
         link.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         link.write_all(b"hi").unwrap();
         let mut said = String::new();

@@ -42,7 +42,10 @@ pub fn is_copy() -> bool {
 pub type Hook = unsafe fn();
 
 /// Installs the handlers; a child calls `hook` last. The hook must do little: other threads of the parent may have held any lock.
-pub fn install(hook: Hook) {
+///
+/// # Safety
+/// A call of `hook` must be sound where a fork has just made the process and the calling thread is the only one, until this process ends.
+pub unsafe fn install(hook: Hook) {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         // SAFETY: the three functions are never unloaded. A failure (no memory) leaves forks as they were.
@@ -61,16 +64,24 @@ pub fn hold_contents() {
     HOLDS_CONTENTS.store(true, Ordering::Relaxed);
 }
 
-/// Registers a new mapping of `len` bytes at `at`. Its owner must call [`forget`] before unmapping it.
-pub fn note(at: NonNull<u8>, len: usize, keeps: Keeps) {
+/// Registers a new mapping of `len` bytes at `at`.
+///
+/// # Safety
+/// The range must be one whole mapping, and its owner must call [`forget`] before unmapping it. The child's code must expect the contents
+/// that `keeps` names: no reference to bytes that these replace may be used there. `keeps` must name a file at least as long as the mapping
+/// that cannot become shorter, if it names one.
+pub unsafe fn note(at: NonNull<u8>, len: usize, keeps: Keeps) {
     with_table(|table| {
         table.mappings.retain(|mapping| mapping.at != at);
         table.mappings.push(Noted { at, len, keeps });
     });
 }
 
-/// Removes the mapping at `at`, which is about to be unmapped.
-pub fn forget(at: NonNull<u8>) {
+/// Removes the mapping at `at`, which is about to be unmapped, or stays shared with children.
+///
+/// # Safety
+/// In the second case, its bytes may be accessed only in ways that allow other processes to write them.
+pub unsafe fn forget(at: NonNull<u8>) {
     with_table(|table| table.mappings.retain(|mapping| mapping.at != at));
 }
 

@@ -64,15 +64,22 @@ pub fn move_up(file: File, number_min: i32) -> File {
 /// A new handle for the file that this process inherited as descriptor `number`. The descriptor may belong to any file, so the caller must
 /// check the handle.
 ///
+/// # Safety
+/// The descriptor may be another owner's (I/O safety, as for [`BorrowedFd::borrow_raw`]). The caller must not read, write or change the
+/// file before it knows, from what the file is, that the file was meant for it.
+///
 /// # Errors
 /// The descriptor is not open (`EBADF`), or no descriptor is free (`EMFILE`).
-pub fn inherited(number: i32) -> io::Result<File> {
+pub unsafe fn inherited(number: i32) -> io::Result<File> {
     duplicate(number, 0)
 }
 
 /// Sets close-on-exec for descriptor `number`: programs that this process starts from now on do not inherit it. Nothing happens if the
 /// descriptor is not open.
-pub fn close_on_exec(number: i32) {
+///
+/// # Safety
+/// The descriptor must be one that this process inherited for the caller, not another owner's.
+pub unsafe fn close_on_exec(number: i32) {
     // SAFETY: F_SETFD takes integers; for a number that is not open it fails with EBADF.
     unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) };
 }

@@ -5,6 +5,7 @@
 //! here: PMI-1 (Hydra, the `mpiexec` of MPICH and Intel MPI; Slurm's `srun --mpi=pmi2`) or PMIx (prterun, the `mpiexec` of Open MPI; `srun
 //! --mpi=pmix`).
 
+#[expect(unsafe_code, reason = "a descriptor that the launcher passes on")]
 mod pmi1;
 #[expect(unsafe_code, reason = "calls into libpmix, whose structures and functions it declares")]
 mod pmix;

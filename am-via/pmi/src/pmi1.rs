@@ -35,14 +35,16 @@ impl Pmi1 {
         }
         let number = i32::try_from(file).map_err(io::Error::other)?;
         // Programs that a task starts have the variables, but not the socket: it is closed on exec below.
-        let socket = memory::inherited(number)
+        // SAFETY: the launcher names this descriptor; only a socket is used.
+        let socket = unsafe { memory::inherited(number) }
             .ok()
             .filter(|file| file.metadata().is_ok_and(|data| data.file_type().is_socket()));
         let Some(socket) = socket else {
             tracing::warn!(number, "PMI_FD names no open socket: this process is a job of one");
             return Ok(None);
         };
-        memory::close_on_exec(number);
+        // SAFETY: the launcher's socket, as above.
+        unsafe { memory::close_on_exec(number) };
         Self::join(UnixStream::from(OwnedFd::from(socket)), task, num_tasks).map(Some)
     }
 

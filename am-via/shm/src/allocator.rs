@@ -14,14 +14,23 @@ use am_via_os::{fork, memory};
 /// Minimum bytes of a block in job memory.
 pub const LARGE_BYTES: usize = 64 << 10;
 
-/// Blocks of job memory. Implementations must not ask the global allocator for a large block.
-pub trait LargeBlocks: Send + Sync + std::fmt::Debug {
-    /// A block of `len` bytes that nothing else uses until it is returned. A block of [`LARGE_BYTES`] or more must be aligned to a page.
+/// Blocks of job memory.
+///
+/// # Safety
+/// A block of [`take`](Self::take) must be `len` mapped bytes inside [`addresses`](Self::addresses) that nothing else uses until it is
+/// returned, aligned to a page if it has [`LARGE_BYTES`] or more, and zero if it says so. The addresses must be the same on each call, and
+/// stay mapped until the value is dropped; no other allocator may return memory there. No method may unwind, or ask the global allocator
+/// for a large block.
+pub unsafe trait LargeBlocks: Send + Sync + std::fmt::Debug {
+    /// A block of `len` bytes.
     fn take(&self, len: usize) -> Option<LargeBlock>;
     /// The address range of blocks, fixed while the process lives.
     fn addresses(&self) -> Range<usize>;
     /// Takes back the block of `len` bytes at `at`.
-    fn give_back(&self, at: NonNull<u8>, len: usize);
+    ///
+    /// # Safety
+    /// The block must be one of [`take`](Self::take) for this `len`, not yet given back, and nothing may use it any more.
+    unsafe fn give_back(&self, at: NonNull<u8>, len: usize);
 }
 
 /// A block of job memory.
@@ -98,22 +107,28 @@ impl JobAllocator {
     /// If the address is in job memory, `at` and `len` must be those of a block that the caller got from [`take_block`](Self::take_block)
     /// and no longer uses.
     pub unsafe fn give_back_block(&self, at: *mut u8, len: usize) -> bool {
-        self.give_back(at, len)
+        // SAFETY: the caller's contract.
+        unsafe { self.give_back(at, len) }
     }
 
     /// Returns a block to job memory; `false` if the address is not in job memory.
+    ///
+    /// # Safety
+    /// Those of [`give_back_block`](Self::give_back_block).
     #[cold]
     #[inline(never)]
-    fn give_back(&self, at: *mut u8, len: usize) -> bool {
+    unsafe fn give_back(&self, at: *mut u8, len: usize) -> bool {
         let (Some(blocks), Some(at)) = (self.blocks.get(), NonNull::new(at)) else { return false };
         if !blocks.addresses().contains(&at.addr().get()) {
             return false;
         }
         // A forked copy frees nothing: the ranges belong to its parent.
         if !fork::is_copy() {
-            // SAFETY: the block, as `take` returned it, still belongs to the caller.
-            unsafe { memory::set_in_dumps(at, len, false) };
-            blocks.give_back(at, len);
+            // SAFETY: a block of `take` that the caller no longer uses (this function's contract), and that is still mapped.
+            unsafe {
+                memory::set_in_dumps(at, len, false);
+                blocks.give_back(at, len);
+            }
         }
         true
     }
@@ -156,7 +171,8 @@ unsafe impl GlobalAlloc for JobAllocator {
 
     #[inline]
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        if layout.size() < LARGE_BYTES || !self.give_back(at, layout.size()) {
+        // SAFETY: the caller gives up a block of this layout, which is job memory only if `take` returned it.
+        if layout.size() < LARGE_BYTES || !unsafe { self.give_back(at, layout.size()) } {
             // SAFETY: the caller's contract, and the block is not job memory.
             unsafe { System.dealloc(at, layout) }
         }

@@ -8,11 +8,14 @@ use crate::private_bytes::PrivateBytes;
 
 /// Owns blocks, and keeps them alive until they are returned.
 pub trait HeapOwner: Send + Sync + std::fmt::Debug {
-    /// Takes back the block of `len` bytes at `at`, which nothing uses any more.
-    fn take_back(&self, at: NonNull<u8>, len: usize);
+    /// Takes back the block of `len` bytes at `at`.
+    ///
+    /// # Safety
+    /// The block must be the owner's, not yet taken back, and nothing may use it any more.
+    unsafe fn take_back(&self, at: NonNull<u8>, len: usize);
 }
 
-/// A block of an owner's memory. Dropping this value returns the block to the owner.
+/// A block of an owner's memory. Dropping this value returns the block to the owner. Only one thread at a time can copy to and from it.
 #[derive(Debug)]
 pub struct HeapBlock {
     at: NonNull<u8>,
@@ -22,22 +25,23 @@ pub struct HeapBlock {
 
 // SAFETY: an address, a length and an owner that is Send and Sync; the bytes are accessed by copies only.
 unsafe impl Send for HeapBlock {}
-// SAFETY: an address, a length and an owner that is Send and Sync; the bytes are accessed by copies only.
-unsafe impl Sync for HeapBlock {}
 
 impl HeapBlock {
-    /// The block `range`, which must be zeroed and used by nothing else. `owner` must keep the range alive until the block is returned.
+    /// The block `range`.
+    ///
+    /// # Safety
+    /// The range must be zeroed and used by nothing else, and be a block that `owner` takes back. `owner` must keep it alive until then.
     #[must_use]
-    pub fn new(range: CheckedRange<'_>, owner: Arc<dyn HeapOwner>) -> Self {
+    pub unsafe fn new(range: CheckedRange<'_>, owner: Arc<dyn HeapOwner>) -> Self {
         Self { at: range.at(), len: range.len(), owner }
     }
 
     /// A block of this process's private memory; `None` if there is no memory.
     #[must_use]
     pub fn private(len: usize) -> Option<Self> {
-        let bytes = Arc::new(PrivateBytes::new(len)?);
+        let bytes = PrivateBytes::new(len)?;
         let (at, len) = (bytes.range().at(), bytes.range().len());
-        Some(Self { at, len, owner: bytes })
+        Some(Self { at, len, owner: Arc::new(PrivateOwner { _bytes: bytes }) })
     }
 
     /// Where the block starts.
@@ -68,11 +72,21 @@ impl HeapBlock {
 
 impl Drop for HeapBlock {
     fn drop(&mut self) {
-        self.owner.take_back(self.at, self.len);
+        // SAFETY: the owner's block (`new`, `private`), which is taken back here only; ranges of it borrow this value.
+        unsafe { self.owner.take_back(self.at, self.len) };
     }
 }
 
-impl HeapOwner for PrivateBytes {
+/// Frees a block's private bytes with the last owner.
+#[derive(Debug)]
+struct PrivateOwner {
+    _bytes: PrivateBytes,
+}
+
+// SAFETY: no function accesses the bytes through this value, which only frees them.
+unsafe impl Sync for PrivateOwner {}
+
+impl HeapOwner for PrivateOwner {
     /// Nothing to do: the bytes are freed with their last owner.
-    fn take_back(&self, _at: NonNull<u8>, _len: usize) {}
+    unsafe fn take_back(&self, _at: NonNull<u8>, _len: usize) {}
 }

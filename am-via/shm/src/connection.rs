@@ -46,8 +46,12 @@ pub struct ViSlot {
 
 impl ViSlot {
     /// The slot at the start of `mapping`; `None` if the mapping is too short.
+    ///
+    /// # Safety
+    /// At most one [`Connection`] may read the slot, and one write it. Nothing but these may access its areas, or store its header's words
+    /// that are theirs. Other processes that do so corrupt the bytes only.
     #[must_use]
-    pub fn new(mapping: Arc<Mapping>, layout: ControlLayout) -> Option<Self> {
+    pub unsafe fn new(mapping: Arc<Mapping>, layout: ControlLayout) -> Option<Self> {
         let header = mapping.atomics(0)?;
         let (slot_bytes, stride) = (layout.packet_bytes as usize, layout.area_stride());
         let part_bytes = slot_bytes / PARTS / 64 * 64;
@@ -116,7 +120,10 @@ impl ViSlot {
 
     #[inline(always)]
     fn checked(&self, offset: usize, len: usize) -> CheckedRange<'_> {
-        self.mapping.checked(offset, len).expect("the mapping holds the whole slot, checked when it was made")
+        // SAFETY: the writer writes an area before it publishes its line, and the reader reads it until it returns the line's slot; no other
+        // accesses the area (`new`'s contract).
+        let range = unsafe { self.mapping.checked(offset, len) };
+        range.expect("the mapping holds the whole slot, checked when it was made")
     }
 }
 
@@ -419,8 +426,11 @@ impl Connection {
     }
 
     /// The bytes of an area entry, prefetched, so that they arrive while the entry is handled; `len` is a claim.
+    ///
+    /// # Safety
+    /// That of [`area`](Self::area).
     #[inline(always)]
-    pub fn prefetch_area(&self, slot: u32, len: u32) -> CheckedRange<'_> {
+    pub unsafe fn prefetch_area(&self, slot: u32, len: u32) -> CheckedRange<'_> {
         self.last_len.set(len);
         let area = self.own.area(slot, len as usize);
         area.front(READ_AHEAD_BYTES_MAX).prefetch_to_read();
@@ -477,9 +487,13 @@ impl Connection {
     }
 
     /// The bytes of a received area entry; `len` is a claim, and limited to the slot.
+    ///
+    /// # Safety
+    /// `slot` must be that of an entry that has arrived ([`poll`](Self::poll), [`look`](Self::look)) and that was not released: the peer,
+    /// which may be a thread of this process, writes the other slots.
     #[inline(always)]
     #[must_use]
-    pub fn area(&self, slot: u32, len: u32) -> CheckedRange<'_> {
+    pub unsafe fn area(&self, slot: u32, len: u32) -> CheckedRange<'_> {
         self.own.area(slot, len as usize)
     }
 
@@ -534,7 +548,8 @@ mod tests {
             outlet: None,
         };
         let slots = [0, 1].map(|_| Mapping::anonymous(layout.vi_slot_bytes()).expect("memory").1);
-        let slot = |side: usize| ViSlot::new(Arc::clone(&slots[side]), layout).expect("it is long enough");
+        // SAFETY: each slot gets one connection that reads it, and one that writes it.
+        let slot = |side: usize| unsafe { ViSlot::new(Arc::clone(&slots[side]), layout) }.expect("it is long enough");
         let end = |side| {
             Connection::new(slot(side), slot(1 - side), 0, bell(), SleepBarrier::Membarrier, usize::MAX)
                 .expect("both are whole")
@@ -563,7 +578,7 @@ mod tests {
     fn receive(reader: &mut Connection) -> Option<Vec<u8>> {
         let (entry, slot) = reader.poll(&mut Payload::default())?;
         let mut bytes = vec![0; entry.length as usize];
-        reader.area(slot, entry.length).copy_to_slice(&mut bytes);
+        unsafe { reader.area(slot, entry.length) }.copy_to_slice(&mut bytes);
         reader.release();
         Some(bytes)
     }
@@ -603,7 +618,7 @@ mod tests {
                     let asked = if line % 16 == 1 { 4 * QUARTER } else { len };
                     send(&mut writer, &bytes, asked);
                     let (entry, slot) = reader.poll(&mut Payload::default()).expect("it was sent");
-                    let area = reader.area(slot, entry.length);
+                    let area = unsafe { reader.area(slot, entry.length) };
                     if slot % RING_LINES == 5 {
                         seen.insert(area.at());
                     }
@@ -642,7 +657,7 @@ mod tests {
                 reader.prefetch_area(slot, entry.length);
                 reader.release();
                 let (expected, next) =
-                    (reader.expected_area(), reader.area(slot.wrapping_add(1), entry.length));
+                    (reader.expected_area(), unsafe { reader.area(slot.wrapping_add(1), entry.length) });
                 if len <= WAIT_AHEAD_BYTES_MAX {
                     assert_eq!((expected.at(), expected.len()), (next.at(), len));
                 } else {

@@ -34,8 +34,12 @@ impl Draft {
     }
 
     /// Begins a message in `memory`. The long lines that are posted from now on have their areas there, if their slots follow each other
-    /// from `first` on. `before` bytes before each area are left free. The memory must stay alive until [`close`](Self::close).
-    pub fn open(&self, memory: HeldRange, before: usize, first: u32) {
+    /// from `first` on. `before` bytes before each area are left free.
+    ///
+    /// # Safety
+    /// Until [`close`](Self::close), the memory must stay alive and be left to the areas; and `close` must not be called while a range of an
+    /// area is in use.
+    pub unsafe fn open(&self, memory: HeldRange, before: usize, first: u32) {
         let offsets = [0; AREAS_MAX];
         let message = Message { memory, before, first, offsets, num_areas: 0, end: 0, takes_more: true };
         *self.message() = Some(message);
@@ -73,7 +77,7 @@ impl Draft {
     #[must_use]
     pub fn is_at(&self, offset: usize, bytes: CheckedRange<'_>) -> bool {
         let message = self.message();
-        let there = message.as_ref().and_then(|message| message.memory.range().part(offset, bytes.len()));
+        let there = message.as_ref().and_then(|message| message.part(offset, bytes.len()));
         there.is_some_and(|there| there.at() == bytes.at())
     }
 
@@ -82,13 +86,13 @@ impl Draft {
         let mut message = self.message();
         let message = message.as_mut()?;
         if let Some(offset) = message.offset(slot) {
-            return message.memory.range().part(offset, len);
+            return message.part(offset, len);
         }
         let offset = message.end + message.before;
         let is_next = message.takes_more
             && message.num_areas < AREAS_MAX
             && slot.wrapping_sub(message.first) as usize == message.num_areas;
-        let area = message.memory.range().part(offset, len).filter(|_| is_next)?;
+        let area = message.part(offset, len).filter(|_| is_next)?;
         message.offsets[message.num_areas] = offset;
         message.num_areas += 1;
         message.end = offset + len;
@@ -97,6 +101,12 @@ impl Draft {
 }
 
 impl Message {
+    /// Bytes of the message's memory, valid until the message is closed.
+    fn part<'a>(&self, offset: usize, len: usize) -> Option<CheckedRange<'a>> {
+        // SAFETY: the message is open, so its memory is alive and left to its areas, and no range is used after the end (`Draft::open`).
+        unsafe { self.memory.range() }.part(offset, len)
+    }
+
     fn offset(&self, slot: u32) -> Option<usize> {
         self.offsets[..self.num_areas].get(slot.wrapping_sub(self.first) as usize).copied()
     }
@@ -113,7 +123,8 @@ mod tests {
         let draft = Draft::default();
         assert!(draft.area(5, 1).is_none(), "no message");
         let first = u32::MAX;
-        draft.open(HeldRange::hold(memory.range()), 10, first);
+        // SAFETY: `memory` lives to the end of the test, which accesses no bytes.
+        unsafe { draft.open(HeldRange::hold(memory.range()), 10, first) };
         assert!(draft.area(0, 100).is_none(), "not the first slot");
         assert!(draft.area(first, 991).is_none(), "it does not fit");
         let area = |slot, len| draft.area(slot, len).map(|area| (area.at().addr().get(), area.len()));

@@ -214,14 +214,15 @@ impl Ends {
             for slot in 0..RING_LINES {
                 LENGTHS
                     .into_iter()
-                    .for_each(|len| assert_eq!(connection.area(slot, len).len(), len as usize));
+                    .for_each(|len| assert_eq!(unsafe { connection.area(slot, len) }.len(), len as usize));
             }
         }
         ends
     }
 
     fn slot(&self, side: usize) -> ViSlot {
-        ViSlot::new(Arc::clone(&self.slots[side]), LAYOUT).expect("it is long enough")
+        // SAFETY: each slot gets one connection that reads it, and one that writes it.
+        unsafe { ViSlot::new(Arc::clone(&self.slots[side]), LAYOUT) }.expect("it is long enough")
     }
 
     fn open(&self, side: usize) -> Connection {
@@ -289,7 +290,7 @@ fn a_slot_is_filled_again_only_after_its_release(length: u32) {
                 }
             };
             let mut bytes = vec![0; length as usize];
-            owner.area(slot, entry.length).copy_to_slice(&mut bytes);
+            unsafe { owner.area(slot, entry.length) }.copy_to_slice(&mut bytes);
             assert!(bytes.iter().all(|&byte| byte == 7));
             owner.release();
         }
@@ -367,15 +368,20 @@ fn regions(offsets: &[usize]) -> (OwnRegions, Vec<(u32, u32)>, Arc<Mapping>, Pee
     let hazard = head.atomics(HAZARD_OFFSET).expect("it lies inside");
     let mut own = OwnRegions::new(Arc::clone(&head), Arc::clone(&heap), 0, WAYS);
     let names = offsets.iter().map(|&offset| open(&mut own, &heap, offset)).collect();
-    let peer =
-        PeerMemory { task: 0, pid: 0, head, heap: Arc::clone(&heap), is_copied_by_kernel: Cell::default() };
+    // SAFETY: the files are those of `own`, and the one hazard line is that of the peer. The copies are what the models check.
+    let peer = unsafe { PeerMemory::new(0, 0, head, Arc::clone(&heap)) };
     (own, names, heap, peer, hazard)
+}
+
+fn bytes_of(heap: &Mapping, offset: usize, len: usize) -> CheckedRange<'_> {
+    // SAFETY: the models check the accesses.
+    unsafe { heap.checked(offset, len) }.expect("it lies inside")
 }
 
 fn open(own: &mut OwnRegions, heap: &Mapping, offset: usize) -> (u32, u32) {
     let registration = Registration { access: ACCESS_READ | ACCESS_WRITE, ptag: 0 };
-    let memory = heap.checked(offset, 8).expect("it lies inside");
-    own.insert(memory, registration, &SharedFiles::default()).expect("the table is empty")
+    // SAFETY: the mapping lives longer than the table. The copies are what the models check.
+    unsafe { own.insert(bytes_of(heap, offset, 8), registration, &SharedFiles::default()) }.expect("the table is empty")
 }
 
 /// Copies 8 bytes into each region in turn; returns whether that was allowed.
@@ -416,7 +422,7 @@ fn loom_memory_is_used_again_only_after_its_copies() {
             assert!(copy_to(&peer, &theirs, &names)[1], "the other region stays open");
         });
         close(&mut own, closed, &hazard);
-        heap.checked(0, 8).expect("it lies inside").zero();
+        bytes_of(&heap, 0, 8).zero();
         copier.join().unwrap();
     });
 }
@@ -427,13 +433,13 @@ fn loom_an_old_claim_never_reaches_new_memory() {
     model(3, || {
         let (mut own, names, heap, peer, hazard) = regions(&[0]);
         let (closed, theirs) = (names[0], hazard.clone());
-        let other = heap.checked(4096, 8).expect("it lies inside");
+        let other = bytes_of(&heap, 4096, 8);
         let copier = thread::spawn(move || drop(copy_to(&peer, &theirs, &names)));
         close(&mut own, closed, &hazard);
         let (region, generation) = open(&mut own, &heap, 4096);
         assert_eq!((region, generation), (closed.0, closed.1 + 1), "the same slot");
         other.zero();
-        heap.checked(0, 8).expect("it lies inside").zero();
+        bytes_of(&heap, 0, 8).zero();
         copier.join().unwrap();
     });
 }
@@ -466,7 +472,7 @@ fn loom_memory_that_was_found_is_used_again_only_after_its_copies() {
         let use_it = found(&peer, &hazard, &names);
         let copier = thread::spawn(move || drop(use_it()));
         close(&mut own, names[0], &hazard);
-        heap.checked(0, 8).expect("it lies inside").zero();
+        bytes_of(&heap, 0, 8).zero();
         copier.join().unwrap();
     });
 }
@@ -476,14 +482,14 @@ fn loom_memory_that_was_found_is_used_again_only_after_its_copies() {
 fn loom_memory_that_was_found_is_not_reached_by_its_slot_s_next_name() {
     model(3, || {
         let (mut own, names, heap, peer, hazard) = regions(&[0]);
-        let other = heap.checked(4096, 8).expect("it lies inside");
+        let other = bytes_of(&heap, 4096, 8);
         let use_it = found(&peer, &hazard, &names);
         let copier = thread::spawn(move || drop(use_it()));
         close(&mut own, names[0], &hazard);
         let (region, _) = open(&mut own, &heap, 4096);
         assert_eq!(region, names[0].0, "the same slot");
         other.zero();
-        heap.checked(0, 8).expect("it lies inside").zero();
+        bytes_of(&heap, 0, 8).zero();
         copier.join().unwrap();
     });
 }
@@ -492,7 +498,7 @@ fn loom_memory_that_was_found_is_not_reached_by_its_slot_s_next_name() {
 struct NoOwner;
 
 impl HeapOwner for NoOwner {
-    fn take_back(&self, _at: NonNull<u8>, _len: usize) {}
+    unsafe fn take_back(&self, _at: NonNull<u8>, _len: usize) {}
 }
 
 /// A message of two pieces through a pipe with one slot: the receiver takes pieces that are staged in time, and copies the rest itself; the
@@ -501,8 +507,9 @@ impl HeapOwner for NoOwner {
 fn loom_a_piece_is_read_before_its_slot_is_filled_again() {
     model(3, || {
         let (_file, heap) = Mapping::anonymous(PIPE_BYTES + 8192).expect("memory");
-        let at = |offset, len| heap.checked(offset, len).expect("it lies inside");
-        let block = HeapBlock::new(at(0, PIPE_BYTES), Arc::new(NoOwner));
+        let at = |offset, len| bytes_of(&heap, offset, len);
+        // SAFETY: zeroed, and used by nothing else; `heap` keeps it mapped.
+        let block = unsafe { HeapBlock::new(at(0, PIPE_BYTES), Arc::new(NoOwner)) };
         let mut pipe = PipeWriter::new(&heap, block).expect("it lies inside");
         // A model makes all that it uses before its threads start.
         at(HEADER_BYTES, PIECE_BYTES);
@@ -511,7 +518,7 @@ fn loom_a_piece_is_read_before_its_slot_is_filled_again() {
         let word = AtomicU64::new(pipe.restart());
         let theirs = Arc::clone(&heap);
         let sender = thread::spawn(move || {
-            let message = theirs.checked(8192, 2 * PIECE_BYTES).expect("it lies inside");
+            let message = bytes_of(&theirs, 8192, 2 * PIECE_BYTES);
             (0..3).filter(|_| pipe.stage(message)).count()
         });
         let mut bytes = [0_u8; 2 * PIECE_BYTES];

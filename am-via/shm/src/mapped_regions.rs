@@ -60,7 +60,8 @@ impl PeerMemory {
         let (offset, len) = range.ok_or(ClaimFault::Stale)?;
         let bytes = file.map(|file| {
             // The entry is a claim of its owner: the range must lie inside the file that is mapped here.
-            let bytes = file.checked(offset, len).ok_or(ClaimFault::Stale)?;
+            // SAFETY: peers have granted these bytes for plain copies (`PeerMemory::new`).
+            let bytes = unsafe { file.checked(offset, len) }.ok_or(ClaimFault::Stale)?;
             // SAFETY: only the lifetime changes. The value keeps the file, and lends the bytes only while it is borrowed itself (`lend`):
             // no caller has them when the file is unmapped.
             let bytes = unsafe { std::mem::transmute::<CheckedRange<'_>, CheckedRange<'static>>(bytes) };
@@ -181,27 +182,28 @@ mod tests {
         known: MappedRegions,
     }
 
+    fn bytes(heap: &Mapping, offset: usize, len: usize) -> CheckedRange<'_> {
+        // SAFETY: the test has one thread.
+        unsafe { heap.checked(offset, len) }.expect("it lies inside")
+    }
+
     impl Peers {
         fn new(ways: Ways) -> Self {
             let (_file, head) = Mapping::anonymous(REGION_OFFSET + 4096).expect("memory");
             let (_file, heap) = Mapping::anonymous(1 << 16).expect("memory");
             let hazard = head.atomics(HAZARD_OFFSET).expect("it lies inside");
             let own = OwnRegions::new(Arc::clone(&head), Arc::clone(&heap), 0, ways);
-            let peer = PeerMemory {
-                task: 0,
-                pid: 0,
-                head,
-                heap: Arc::clone(&heap),
-                is_copied_by_kernel: std::cell::Cell::default(),
-            };
+            // SAFETY: the files are those of `own`; the test has one thread, and its claimers use one hazard line, their own.
+            let peer = unsafe { PeerMemory::new(0, 0, head, Arc::clone(&heap)) };
             Self { own, heap, peer, hazard, known: MappedRegions::default() }
         }
 
         fn open(&mut self, offset: usize) -> Claim {
-            let memory = self.heap.checked(offset, 64).expect("it lies inside");
+            let memory = bytes(&self.heap, offset, 64);
             let registration = Registration { access: BOTH, ptag: 7 };
-            let (region, generation) =
-                self.own.insert(memory, registration, &SharedFiles::default()).expect("the table is empty");
+            // SAFETY: the mapping lives as long as the table, and the test accesses it by copies in one thread.
+            let opened = unsafe { self.own.insert(memory, registration, &SharedFiles::default()) };
+            let (region, generation) = opened.expect("the table is empty");
             Claim { region, generation, offset: 0, len: 8, ptag: 7 }
         }
 
@@ -241,7 +243,7 @@ mod tests {
         assert!(peers.known.has(0, &claim, BOTH) && !peers.known.has(1, &claim, BOTH));
         peers.fill(Claim { offset: 56, ..claim }, 9).unwrap().unwrap();
         let mut there = [0; 8];
-        peers.heap.checked(4096 + 56, 8).unwrap().copy_to_slice(&mut there);
+        bytes(&peers.heap, 4096 + 56, 8).copy_to_slice(&mut there);
         assert_eq!((there, peers.hazard.copying.load(Ordering::Relaxed)), ([9; 8], 0));
         for (offset, len) in [(57, 8), (65, 0), (u64::MAX, 8), (8, u64::MAX)] {
             let outside = peers.fill(Claim { offset, len, ..claim }, 1);
@@ -260,7 +262,7 @@ mod tests {
         peers.find(next, MAPPED).unwrap();
         assert_eq!(peers.fill(claim, 1), Err(ClaimFault::Stale));
         peers.fill(next, 5).unwrap().unwrap();
-        peers.heap.checked(8192, 8).unwrap().copy_to_slice(&mut there);
+        bytes(&peers.heap, 8192, 8).copy_to_slice(&mut there);
         assert_eq!(there, [5; 8]);
         peers.known.clear();
         assert!(!peers.known.has(0, &next, BOTH));
@@ -277,7 +279,7 @@ mod tests {
         peers.find_for(claim, MAPPED, ACCESS_WRITE).unwrap();
         peers.fill_by(claim, 3, ACCESS_WRITE).unwrap().unwrap();
         let mut there = [0; 8];
-        peers.heap.checked(4096, 8).unwrap().copy_to_slice(&mut there);
+        bytes(&peers.heap, 4096, 8).copy_to_slice(&mut there);
         assert_eq!(there, [3; 8]);
         for need in [ACCESS_READ, BOTH] {
             assert!(!peers.known.has(0, &claim, need));

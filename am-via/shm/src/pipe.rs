@@ -189,7 +189,10 @@ fn pieces_of(len: usize) -> u64 {
 
 /// A slot of the pipe at `offset` of `heap`.
 fn slot(heap: &Mapping, offset: usize, number: u64) -> Option<CheckedRange<'_>> {
-    heap.checked(offset.checked_add(HEADER_BYTES + (number % PIECES) as usize * PIECE_BYTES)?, PIECE_BYTES)
+    let at = offset.checked_add(HEADER_BYTES + (number % PIECES) as usize * PIECE_BYTES)?;
+    // SAFETY: the sender writes a slot that the receiver has returned, and the receiver reads one that the sender has staged, by the pipe's
+    // counts ("piece staged", "piece taken"). Of the memory of a pipe only these two know, since it is a block of the sender's.
+    unsafe { heap.checked(at, PIECE_BYTES) }
 }
 
 /// The receiver's end.
@@ -324,12 +327,30 @@ mod tests {
     struct NoOwner;
 
     impl HeapOwner for NoOwner {
-        fn take_back(&self, _at: NonNull<u8>, _len: usize) {}
+        unsafe fn take_back(&self, _at: NonNull<u8>, _len: usize) {}
+    }
+
+    /// A message that two threads read.
+    struct Source<'a>(CheckedRange<'a>);
+
+    // SAFETY: the threads of a test only read the message.
+    unsafe impl Sync for Source<'_> {}
+
+    impl<'a> Source<'a> {
+        fn range(&self) -> CheckedRange<'a> {
+            self.0
+        }
+    }
+
+    fn bytes_of(heap: &Mapping, at: usize, len: usize) -> CheckedRange<'_> {
+        // SAFETY: the test copies these bytes in one thread.
+        unsafe { heap.checked(at, len) }.expect("inside")
     }
 
     fn heap_and_pipe() -> (Arc<Mapping>, PipeWriter) {
         let (_file, heap) = Mapping::anonymous(2 * APART + PIPE_BYTES).expect("memory");
-        let block = HeapBlock::new(heap.checked(APART, PIPE_BYTES).expect("inside"), Arc::new(NoOwner));
+        // SAFETY: zeroed, as the file is new, used by nothing else, and mapped as long as the pipe lives, which keeps the mapping.
+        let block = unsafe { HeapBlock::new(bytes_of(&heap, APART, PIPE_BYTES), Arc::new(NoOwner)) };
         let pipe = PipeWriter::new(&heap, block).expect("inside");
         (heap, pipe)
     }
@@ -397,10 +418,11 @@ mod tests {
                     let word = AtomicU64::new(pipe.restart());
                     assert!(pipe.stage(memory.range()), "an empty pipe has a free slot");
                     let is_read = AtomicBool::new(false);
+                    let source = Source(memory.range());
                     let read = thread::scope(|scope| {
                         scope.spawn(|| {
                             while helps && !is_read.load(Ordering::Relaxed) {
-                                if !pipe.stage(memory.range()) {
+                                if !pipe.stage(source.range()) {
                                     thread::yield_now();
                                 }
                             }
@@ -516,14 +538,15 @@ mod tests {
     #[test]
     fn whatever_the_counts_claim_each_side_writes_its_own_memory_only_and_both_end() {
         let (heap, mut pipe) = heap_and_pipe();
-        heap.checked(0, APART).expect("inside").copy_from_slice(&[0x77; APART]);
-        heap.checked(APART + PIPE_BYTES, APART).expect("inside").copy_from_slice(&[0x77; APART]);
+        bytes_of(&heap, 0, APART).copy_from_slice(&[0x77; APART]);
+        bytes_of(&heap, APART + PIPE_BYTES, APART).copy_from_slice(&[0x77; APART]);
         let (memory, _) = message(40 * PIECE_BYTES + 5, 4);
         let header = heap.atomics::<PipeHeader>(APART).expect("inside");
         for seed in 0..60 {
             let mut random = Random(seed);
             let word = AtomicU64::new(pipe.restart() ^ random.below(256) << FIRST_SHIFT);
             let is_read = AtomicBool::new(false);
+            let source = Source(memory.range());
             thread::scope(|scope| {
                 scope.spawn(|| {
                     while !is_read.load(Ordering::Relaxed) {
@@ -539,7 +562,7 @@ mod tests {
                 });
                 scope.spawn(|| {
                     while !is_read.load(Ordering::Relaxed) {
-                        pipe.stage(memory.range());
+                        pipe.stage(source.range());
                     }
                 });
                 let refuses = |at: u64| seed % 2 == 1 && at % 3 == 1;
@@ -549,7 +572,7 @@ mod tests {
         }
         for at in [0, APART + PIPE_BYTES] {
             let mut bytes = [0; APART];
-            heap.checked(at, APART).expect("inside").copy_to_slice(&mut bytes);
+            bytes_of(&heap, at, APART).copy_to_slice(&mut bytes);
             assert!(bytes.iter().all(|&byte| byte == 0x77), "memory beside the pipe");
         }
     }

@@ -5,7 +5,8 @@ use std::ptr::NonNull;
 
 use crate::copy::CheckedRange;
 
-/// Bytes that are zero at first, aligned to a cache line, and freed with this value.
+/// Bytes that are zero at first, aligned to a cache line, and freed with this value. Only one thread at a time can copy to and from them:
+/// the copies are plain ones.
 #[derive(Debug)]
 pub struct PrivateBytes {
     at: NonNull<u8>,
@@ -16,8 +17,6 @@ pub struct PrivateBytes {
 // SAFETY: an address, a length and a layout of memory that any thread may free; the bytes are accessed only by copies through a
 // CheckedRange.
 unsafe impl Send for PrivateBytes {}
-// SAFETY: `range` is the only shared access, and no reference to the bytes is ever made from it.
-unsafe impl Sync for PrivateBytes {}
 
 impl PrivateBytes {
     /// `len` zeroed bytes; `None` if there is no memory for them.

@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 use crate::copy::CheckedRange;
 use crate::regions::{Claim, ClaimFault, Registration, missing};
 
-/// A range that its owner has promised to keep alive after the borrow, until an operation or a registration has ended.
+/// The address and the length of a range, without its lifetime: a device keeps it until an operation or a registration has ended.
 #[derive(Clone, Copy, Debug)]
 pub struct HeldRange {
     at: NonNull<u8>,
@@ -21,18 +21,31 @@ pub struct HeldRange {
 unsafe impl Send for HeldRange {}
 
 impl HeldRange {
-    /// Holds `range` for an operation or a registration. Until that has ended, the caller must keep the memory alive, and may
-    /// access it only as the operation or registration allows.
+    /// Remembers where `range` is.
     #[must_use]
     pub fn hold(range: CheckedRange<'_>) -> Self {
         Self { at: range.at(), len: range.len() }
     }
 
-    /// The range. It must not be used after the operation or the registration has ended.
+    /// Length in bytes.
     #[must_use]
-    pub fn range<'a>(self) -> CheckedRange<'a> {
-        // SAFETY: until the operation or the registration ends, the memory is live and left to this holder (`hold`'s contract). The caller
-        // does not use the range after that.
+    pub fn len(self) -> usize {
+        self.len
+    }
+
+    /// Whether the range has 0 bytes.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.len == 0
+    }
+
+    /// The range.
+    ///
+    /// # Safety
+    /// During `'a`, the memory must be alive and left to this holder, as [`CheckedRange::new`] requires.
+    #[must_use]
+    pub unsafe fn range<'a>(self) -> CheckedRange<'a> {
+        // SAFETY: the caller's contract.
         unsafe { CheckedRange::new(self.at, self.len) }
     }
 }
@@ -66,9 +79,12 @@ impl PrivateRegions {
         Self { slots: Vec::new(), free: Vec::new(), regions_max }
     }
 
-    /// Registers `memory`; returns region and generation, or `None` if the table is full. The caller must keep the memory alive until
-    /// [`remove`](Self::remove).
-    pub fn insert(
+    /// Registers `memory`; returns region and generation, or `None` if the table is full.
+    ///
+    /// # Safety
+    /// Until the registration is [removed](Self::remove), the memory must stay alive, and its owner must leave it to the copies that
+    /// claims allow.
+    pub unsafe fn insert(
         &mut self,
         memory: CheckedRange<'_>,
         registration: Registration,
@@ -114,12 +130,22 @@ impl PrivateRegions {
         live.map(|live| live.registration = registration).is_some()
     }
 
-    /// Checks a claim and turns it into a range: generation, rights, protection tag, bounds. No other function turns a claim into a range.
-    /// The range must not be used after the registration has ended.
+    /// The memory that a claim of its owner names, if `context` has registered it: see [`claim`](Self::claim).
     ///
     /// # Errors
     /// Why the claim is refused.
-    pub fn claim<'a>(&self, claim: Claim, need: u32) -> Result<CheckedRange<'a>, ClaimFault> {
+    pub fn own(&self, context: u32, claim: Claim, need: u32) -> Result<CheckedRange<'_>, ClaimFault> {
+        let slot = self.slots.get(claim.region as usize);
+        let is_own = slot.and_then(|slot| slot.live).is_some_and(|live| live.context == context);
+        if is_own { self.claim(claim, need) } else { Err(ClaimFault::Stale) }
+    }
+
+    /// Checks a claim and turns it into a range: generation, rights, protection tag, bounds. No other function turns a claim into a range.
+    /// The table is borrowed as long as the range, so that the registration cannot end meanwhile.
+    ///
+    /// # Errors
+    /// Why the claim is refused.
+    pub fn claim(&self, claim: Claim, need: u32) -> Result<CheckedRange<'_>, ClaimFault> {
         let slot = self.slots.get(claim.region as usize).filter(|slot| slot.generation == claim.generation);
         let live = slot.and_then(|slot| slot.live).ok_or(ClaimFault::Stale)?;
         let Registration { access, ptag } = live.registration;
@@ -133,7 +159,8 @@ impl PrivateRegions {
         let (Ok(offset), Ok(len)) = (usize::try_from(claim.offset), usize::try_from(claim.len)) else {
             return Err(bounds);
         };
-        live.memory.range().part(offset, len).ok_or(bounds)
+        // SAFETY: live and left to claims while it is registered (`insert`'s contract), and so while the table is borrowed.
+        unsafe { live.memory.range() }.part(offset, len).ok_or(bounds)
     }
 }
 
@@ -142,6 +169,16 @@ mod tests {
     use super::*;
     use crate::layout::{ACCESS_READ, ACCESS_WRITE};
     use crate::private_bytes::PrivateBytes;
+
+    fn insert(
+        table: &mut PrivateRegions,
+        memory: CheckedRange<'_>,
+        registration: Registration,
+        context: u32,
+    ) -> Option<(u32, u32)> {
+        // SAFETY: the tests keep the memory longer than the table, and do not access it.
+        unsafe { table.insert(memory, registration, context) }
+    }
 
     fn open(access: u32) -> Registration {
         Registration { access, ptag: 7 }
@@ -155,7 +192,7 @@ mod tests {
     fn a_claim_is_good_only_with_every_part_of_it_right() {
         let memory = PrivateBytes::new(100).unwrap();
         let mut table = PrivateRegions::new(4);
-        let (region, generation) = table.insert(memory.range(), open(ACCESS_READ), 0).unwrap();
+        let (region, generation) = insert(&mut table, memory.range(), open(ACCESS_READ), 0).unwrap();
         let good = at(region, generation, 90, 10);
         let fault = |claim, need| table.claim(claim, need).err();
         assert_eq!(fault(good, ACCESS_READ), None);
@@ -174,10 +211,10 @@ mod tests {
     fn a_slot_that_is_used_again_has_another_generation() {
         let memory = PrivateBytes::new(8).unwrap();
         let mut table = PrivateRegions::new(1);
-        let first = table.insert(memory.range(), open(0), 0).unwrap();
-        assert_eq!(table.insert(memory.range(), open(0), 0), None);
+        let first = insert(&mut table, memory.range(), open(0), 0).unwrap();
+        assert_eq!(insert(&mut table, memory.range(), open(0), 0), None);
         assert!(table.remove(first.0, first.1) && !table.remove(first.0, first.1));
-        let second = table.insert(memory.range(), open(0), 5).unwrap();
+        let second = insert(&mut table, memory.range(), open(0), 5).unwrap();
         assert_eq!((second.0, second.1), (first.0, first.1 + 1));
         table.remove_context(5);
         assert!(!table.set_registration(second.0, second.1, open(0)));

@@ -36,6 +36,9 @@ pub enum ClaimFault {
         /// The length of the region.
         len: u64,
     },
+    /// The caller's buffer and the range that it claims have different lengths.
+    #[error("the buffer does not have the length of the range")]
+    Length,
     /// No write access for peers.
     #[error("the registration does not let peers write")]
     NotWritable,
@@ -116,9 +119,12 @@ impl OwnRegions {
     }
 
     /// Registers `memory`, which may be in one of the `shared` files. Returns the region and its generation, or `None` if the table is
-    /// full. The caller must keep the memory alive until the registration has been [removed](Self::remove) and [`is_quiet`] reports that no
-    /// copy is under way.
-    pub fn insert(
+    /// full.
+    ///
+    /// # Safety
+    /// The memory must stay alive, and be left to the copies that claims allow, until the registration has been [removed](Self::remove) and
+    /// no copy is under way, which [`is_quiet`] reports.
+    pub unsafe fn insert(
         &mut self,
         memory: CheckedRange<'_>,
         registration: Registration,
@@ -334,16 +340,14 @@ pub(crate) fn hazard_name(task: u32, region: u32) -> u64 {
 /// How this task reaches a peer's registered memory.
 #[derive(Debug)]
 pub struct PeerMemory {
-    /// The peer.
-    pub task: u32,
+    pub(crate) task: u32,
     /// The peer's process, for copies by the kernel; 0 before the process has started.
-    pub pid: i32,
+    pid: i32,
     /// The head of the peer's control file.
-    pub head: Arc<Mapping>,
-    /// The peer's heap file.
-    pub heap: Arc<Mapping>,
+    pub(crate) head: Arc<Mapping>,
+    heap: Arc<Mapping>,
     /// Whether the kernel is known to be able to copy from the peer's private memory.
-    pub is_copied_by_kernel: Cell<bool>,
+    is_copied_by_kernel: Cell<bool>,
 }
 
 /// The task that makes a claim, and what it uses for the access.
@@ -413,10 +417,40 @@ impl Drop for InUse<'_> {
 }
 
 impl PeerMemory {
+    /// The memory of `task`, whose process is `pid` (0: not started yet), with the head of its control file and its heap file.
+    ///
+    /// # Safety
+    /// * The two mappings must be of that task's files, and `pid` its process: the kernel copies to and from the addresses that the region
+    ///   table in `head` names there. Only the task's own [`OwnRegions`] may write the entries of that table. (A task that writes them by
+    ///   other means is not contained.)
+    /// * A [`Claimer`] that is passed to this value's functions must name the hazard line of the context that makes the access, which no
+    ///   other access uses meanwhile, and a [`SleepBarrier`] that the owner uses, too.
+    /// * Registered memory in the files may be copied by this process while other threads of it do: the owner, who registered it, has left
+    ///   it to such copies.
+    #[must_use]
+    pub unsafe fn new(task: u32, pid: i32, head: Arc<Mapping>, heap: Arc<Mapping>) -> Self {
+        Self { task, pid, head, heap, is_copied_by_kernel: Cell::new(false) }
+    }
+
+    /// Whether the peer's process was known when this value was made, or later.
+    #[inline(always)]
+    #[must_use]
+    pub fn has_process(&self) -> bool {
+        self.pid != 0
+    }
+
+    /// Notes the peer's process, which has started.
+    ///
+    /// # Safety
+    /// That of [`new`](Self::new) about `pid`.
+    pub unsafe fn set_process(&mut self, pid: i32) {
+        self.pid = pid;
+    }
+
     /// Copies `from` into the peer's memory.
     ///
     /// # Errors
-    /// The claim is refused, or the peer is gone.
+    /// The claim is refused, its length is not that of `from`, or the peer is gone.
     #[inline]
     pub fn write(
         &self,
@@ -424,12 +458,13 @@ impl PeerMemory {
         claim: Claim,
         from: CheckedRange<'_>,
     ) -> Result<Copied, ClaimFault> {
+        check_len(claim, from)?;
         let checked = self.claim(claimer, claim, ACCESS_WRITE)?;
         match &checked.way {
             Way::Mapped(to) => Ok(if to.copy_from(from) { Copied::Done } else { Copied::Unreachable }),
             Way::Kernel { pid, address, .. } => {
                 // SAFETY: `from` is readable for its lifetime and not changed by its owner (`CheckedRange::new`); the owner of the remote
-                // range has granted writes (`claim`).
+                // range, which is of the same length (`check_len`), has granted writes (`claim`) in that process (`new`'s contract).
                 kernel_outcome(unsafe {
                     private_memory::write(*pid, *address, from.at().as_ptr(), from.len())
                 })
@@ -442,7 +477,7 @@ impl PeerMemory {
     /// [`pipe::read`]).
     ///
     /// # Errors
-    /// The claim is refused, or the peer is gone.
+    /// The claim is refused, its length is not that of `to`, or the peer is gone.
     #[inline]
     pub fn read(
         &self,
@@ -451,6 +486,7 @@ impl PeerMemory {
         to: CheckedRange<'_>,
         idle: impl FnMut() -> bool,
     ) -> Result<Copied, ClaimFault> {
+        check_len(claim, to)?;
         let checked = self.claim(claimer, claim, ACCESS_READ)?;
         match &checked.way {
             Way::Mapped(from) => Ok(if to.copy_from(*from) { Copied::Done } else { Copied::Unreachable }),
@@ -600,7 +636,8 @@ impl PeerMemory {
             let at = entry.file_offset.load(Ordering::Relaxed).checked_add(claim.offset);
             let range = at.and_then(|at| Some((usize::try_from(at).ok()?, usize::try_from(claim.len).ok()?)));
             // The entry is a claim of its owner: the range must lie inside the file mapped here.
-            let range = range.and_then(|(at, len)| file.checked(at, len));
+            // SAFETY: the owner has granted the bytes for plain copies (`new`'s contract).
+            let range = range.and_then(|(at, len)| unsafe { file.checked(at, len) });
             checked.way = Way::Mapped(range.ok_or(ClaimFault::Stale)?);
         } else if claimer.ways.kernel && self.pid != 0 {
             let address = entry.address.load(Ordering::Relaxed).wrapping_add(claim.offset);
@@ -608,6 +645,12 @@ impl PeerMemory {
         }
         Ok(checked)
     }
+}
+
+/// Checks that a copy has the length that was claimed, and so checked against the registration.
+#[inline(always)]
+fn check_len(claim: Claim, memory: CheckedRange<'_>) -> Result<(), ClaimFault> {
+    if claim.len == memory.len() as u64 { Ok(()) } else { Err(ClaimFault::Length) }
 }
 
 /// The error for the missing right.

@@ -87,11 +87,14 @@ impl Mapping {
 
     /// Shares the mapping with a forked copy of this process, like an ordinary mapping of a file.
     pub(crate) fn leave_to_copies(&self) {
-        fork::forget(self.base());
+        // SAFETY: the mapping's own entry; its bytes are accessed by atomics and copies only, which may be shared with a copy of the process.
+        unsafe { fork::forget(self.base()) };
     }
 
     fn note(&self, keeps: Keeps) {
-        fork::note(self.base(), self.len(), keeps);
+        // SAFETY: one whole shared mapping, which `drop` forgets before it is unmapped. No reference to its bytes exists but to atomics,
+        // except for blocks of the allocator, which keeps the contents of the heap file (`hold_contents`).
+        unsafe { fork::note(self.base(), self.len(), keeps) };
     }
 
     /// Makes a memory file of `bytes`, and maps it, for this process alone.
@@ -143,11 +146,15 @@ impl Mapping {
         self.range(offset, len).map(|_| offset)
     }
 
-    /// The range `offset..offset + len` for copies; `None` if the range does not lie inside the mapping.
+    /// The range `offset..offset + len` for plain copies; `None` if the range does not lie inside the mapping.
+    ///
+    /// # Safety
+    /// While the range is in use, no other thread of this process may write the bytes, or read them if the range is written: the mapping is
+    /// shared between threads, and the copies are plain ones. Another process that does so corrupts the bytes only.
     #[inline(always)]
     #[must_use]
-    pub fn checked(&self, offset: usize, len: usize) -> Option<CheckedRange<'_>> {
-        // SAFETY: inside the mapping (`range`), which `self` keeps alive for the lifetime of the range.
+    pub unsafe fn checked(&self, offset: usize, len: usize) -> Option<CheckedRange<'_>> {
+        // SAFETY: inside the mapping (`range`), which `self` keeps alive for the lifetime of the range; other accesses: the caller's contract.
         let range = self.range(offset, len).map(|at| unsafe { CheckedRange::new(at, len) });
         #[cfg(loom)]
         let range = range.map(|range| {
@@ -195,7 +202,8 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        fork::forget(self.base());
+        // SAFETY: the mapping ends now.
+        unsafe { fork::forget(self.base()) };
     }
 }
 

@@ -118,9 +118,11 @@ mod tests {
         let (name, made) = maker.make(8192).unwrap();
         let opened = other.open(name).unwrap();
         assert_ne!(made.base(), opened.base());
-        made.checked(8, 8).unwrap().copy_from_slice(b"in place");
+        // SAFETY: the test has one thread.
+        unsafe { made.checked(8, 8) }.unwrap().copy_from_slice(b"in place");
         let mut found = [0; 8];
-        opened.checked(8, 8).unwrap().copy_to_slice(&mut found);
+        // SAFETY: as above.
+        unsafe { opened.checked(8, 8) }.unwrap().copy_to_slice(&mut found);
         assert_eq!(&found, b"in place");
         let inside = opened.range(100, 8).unwrap();
         assert_eq!(other.place_of(inside, 8), Some((name.inode, 100)));

@@ -16,7 +16,7 @@ impl<L: Link> InLine for ViInLine<'_, L> {
         let buffered = if operation == Operation::Inline as u32 {
             None
         } else if operation == Operation::Area as u32 {
-            Some(memory::arrived(link.area(length)))
+            Some(memory::arrived_in_line(link, length))
         } else {
             return None;
         };

@@ -11,22 +11,56 @@ use am_core::buffer::{
 
 use super::ViaFabric;
 use am_via_shm::{CheckedRange, Storing};
-use am_via_vipl::below::{Device, HeapBlock, Mapping, SharedFileName};
+use am_via_vipl::below::{Device, HeapBlock, Link, Mapping, Nic, RemoteMemory, SharedFileName, Transfer};
+use am_via_vipl::{DeviceError, MemAttributes, MemHandle};
 
 // SAFETY: ranges of user memory are passed to the device for one call, or until it reports the end of a transfer; a grant is a
 // registration, whose end the device delays until no peer copies (`shm/regions`, `shm/private_region`); granted memory is lent for a claim
 // that the device has checked. Errors are returned without unwinding.
 unsafe impl<D: Device> KeepsPromises for ViaFabric<D> {}
 
+/// Registers memory of a grant.
+pub(super) fn register<D: Device>(
+    device: &mut D,
+    memory: RawBuffer,
+    attributes: MemAttributes,
+) -> Result<MemHandle, DeviceError> {
+    // SAFETY: a RawBuffer is live, and left to what the engine does with it, until its operation has ended or its grant is revoked
+    // (`RawBuffer::new`). The engine revokes a grant for which peers may be copying with `finished` false.
+    unsafe { device.register(range(memory), attributes) }
+}
+
+/// Copies to registered memory of a peer.
+pub(super) fn rdma_write<D: Device>(
+    device: &mut D,
+    to: RemoteMemory,
+    from: RawBytes,
+    id: u64,
+) -> Result<Transfer, DeviceError> {
+    // SAFETY: live and unwritten until the operation has ended (`RawBytes::new`), which is after `News::Ended`, or the fabric is dropped.
+    unsafe { device.rdma_write(to, source(from), id) }
+}
+
+/// Copies from registered memory of a peer.
+pub(super) fn rdma_read<D: Device>(
+    device: &mut D,
+    from: RemoteMemory,
+    to: RawBuffer,
+    id: u64,
+) -> Result<Transfer, DeviceError> {
+    // SAFETY: live and unused until the operation has ended (`RawBuffer::new`), which is after `News::Ended`, or the fabric is dropped.
+    unsafe { device.rdma_read(from, range(to), id) }
+}
+
 /// Memory that an operation receives into, for one call.
-pub(super) fn range<'a>(buffer: RawBuffer) -> CheckedRange<'a> {
+fn range<'a>(buffer: RawBuffer) -> CheckedRange<'a> {
     // SAFETY: a RawBuffer is live and unused by others until its operation has ended (`RawBuffer::new`); the engine ends the operation only
     // after the device has finished with the range.
     unsafe { CheckedRange::new(buffer.at(), buffer.len()) }
 }
 
 /// Memory that an operation sends from, for one call. The device only reads it.
-pub(super) fn source<'a>(bytes: RawBytes) -> CheckedRange<'a> {
+fn source<'a>(bytes: RawBytes) -> CheckedRange<'a> {
     // SAFETY: like `range`: live and unwritten until the operation has ended (`RawBytes::new`); a source is only read.
     unsafe { CheckedRange::new(bytes.at(), bytes.len()) }
 }
@@ -63,6 +97,20 @@ pub(super) fn arrived(range: CheckedRange<'_>) -> Arrived<'_> {
     unsafe { Arrived::shared(range.at(), range.len()) }
 }
 
+/// The bytes of the area entry that `link` has looked at.
+#[inline(always)]
+pub(super) fn arrived_in_line<L: Link>(link: &L, len: u32) -> Arrived<'_> {
+    // SAFETY: the caller has found an area entry (`InLine::look`), whose borrow of the link ends before the entry is taken.
+    arrived(unsafe { link.area(len) })
+}
+
+/// The bytes of a packet whose arrival the engine handles, in the receive area of a VI.
+#[inline(always)]
+pub(super) fn arrived_in_area<D: Device>(nic: &Nic<D>, vi: u32, slot: u32, len: u32) -> Arrived<'_> {
+    // SAFETY: the engine asks for the bytes of an arrival only before it releases it (`Post::arrived`, `Post::release`).
+    arrived(unsafe { nic.area(vi, slot, len) })
+}
+
 /// A memory file that several tasks map, mapped here.
 pub(super) fn shared_memory(name: SharedFileName, mapping: Arc<Mapping>) -> SharedMemory {
     let (at, len) = (mapping.base(), mapping.len());
@@ -87,6 +135,8 @@ pub(super) fn job_buffer(block: HeapBlock) -> JobBuffer {
     struct Owner {
         _block: HeapBlock,
     }
+    // SAFETY: no function accesses the block through this value, which only returns it.
+    unsafe impl Sync for Owner {}
     impl BlockOwner for Owner {
         /// Nothing to do: dropping the owner, which follows, returns the block.
         unsafe fn take_back(&self, _at: NonNull<u8>, _len: usize) {}

@@ -507,7 +507,7 @@ impl<D: Device> Post for ViaFabric<D> {
     fn arrived(&self, arrival: &Arrival) -> Arrived<'_> {
         match arrival.payload {
             Payload::Buffered { place, len } => {
-                memory::arrived(self.nic.area(arrival.from.index.0, place as u32, len))
+                memory::arrived_in_area(&self.nic, arrival.from.index.0, place as u32, len)
             }
             Payload::Inline => Arrived::private(&[]),
         }
@@ -583,7 +583,7 @@ impl<D: Device> Memory for ViaFabric<D> {
             }
         }
         let attributes = mem_attributes(access);
-        let registered = self.nic.device.register(memory::range(memory), attributes);
+        let registered = memory::register(&mut self.nic.device, memory, attributes);
         if let (Some(cache), Some(pages)) = (&mut self.registrations, held) {
             match &registered {
                 Ok(handle) => cache.keep_for_grant(handle.region, pages),
@@ -651,7 +651,7 @@ impl<D: Device> Memory for ViaFabric<D> {
             Err(outcome) => return Ok(outcome),
         };
         tell_copy("copied to peer", to, from.len());
-        let done = self.nic.device.rdma_write(remote(to), memory::source(from), u64::from(op.0));
+        let done = memory::rdma_write(&mut self.nic.device, remote(to), from, u64::from(op.0));
         let started = self.started(done, to, from.len() as u64, op);
         self.let_go_local_end(held, &started, op);
         started
@@ -663,7 +663,7 @@ impl<D: Device> Memory for ViaFabric<D> {
             Err(outcome) => return Ok(outcome),
         };
         tell_copy("copied from peer", from, to.len());
-        let done = self.nic.device.rdma_read(remote(from), memory::range(to), u64::from(op.0));
+        let done = memory::rdma_read(&mut self.nic.device, remote(from), to, u64::from(op.0));
         let started = self.started(done, from, to.len() as u64, op);
         self.let_go_local_end(held, &started, op);
         started

@@ -48,6 +48,7 @@
 mod address;
 mod credits;
 mod descriptor;
+#[expect(unsafe_code, reason = "transfers and registrations of memory that outlives a call, and the job's memory")]
 pub mod device;
 mod error;
 mod nic;
@@ -73,8 +74,8 @@ pub use user_agent::{
 };
 pub use vi::{Reliability, ViAttributes, ViInfo, ViState};
 
-/// The interface of a NIC and its device for a fabric. The calls use memory without a lifetime, and are sound only if the caller observes
-/// their documentation. This module is for am-via's own crates; am-via does not offer it to programs.
+/// The interface of a NIC and its device for a fabric. This module is for am-via's own crates; am-via does not offer it to programs. The
+/// calls that keep memory beyond its borrow, or that depend on the order of other calls, are unsafe.
 #[doc(hidden)]
 pub mod below {
     pub use crate::credits::{Class, Immediate, Packets};

@@ -63,10 +63,15 @@ impl<D: Device> Nic<D> {
     }
 
     /// The bytes of a packet in the receive area of a VI.
+    ///
+    /// # Safety
+    /// That of [`Device::area`].
+    #[expect(unsafe_code, reason = "the slots of a receive area")]
     #[inline(always)]
-    pub fn area(&self, at: u32, slot: u32, length: u32) -> CheckedRange<'_> {
+    pub unsafe fn area(&self, at: u32, slot: u32, length: u32) -> CheckedRange<'_> {
         match self.vis.at(at) {
-            Some(vi) => self.device.area(vi.link(), slot, length),
+            // SAFETY: the caller's contract.
+            Some(vi) => unsafe { self.device.area(vi.link(), slot, length) },
             None => CheckedRange::empty(),
         }
     }

@@ -122,7 +122,8 @@ fn read_lent_memory(pair: &mut Pair) {
     let memory = PrivateBytes::new(4 * READ_BYTES_MAX).unwrap();
     let pattern: Vec<u8> = (0..=250).cycle().take(4 * READ_BYTES_MAX).collect();
     memory.range().copy_from_slice(&pattern);
-    let lent = pair.b.lend(HeldRange::hold(memory.range())).unwrap();
+    // SAFETY: the memory lives longer than the loan, and is not written any more.
+    let lent = unsafe { pair.b.lend(HeldRange::hold(memory.range())) }.unwrap();
     let parts: [(u32, usize); 4] = [(0, 1), (3, 64), (5, READ_BYTES_MAX), (1 << 18, READ_BYTES_MAX)];
     let mut due: Vec<(u32, usize)> = (0..40).map(|at| parts[at % 4]).collect();
     let (mut under_way, mut ended) = (HashMap::new(), 0);

@@ -1,5 +1,5 @@
-//! The contract of devices. Its methods use memory without a lifetime, so programs cannot name the trait: only the layers above call it,
-//! and only the devices here implement it.
+//! The contract of devices, for the layers above; am-via does not offer it to programs. The functions that keep memory without its lifetime
+//! are unsafe, and so is the trait.
 
 use std::ptr::NonNull;
 use std::time::Duration;
@@ -23,7 +23,12 @@ pub trait FreeSlot {
 ///
 /// # Errors
 /// Posting fails on a VI that is not connected, or whose peer is dead; set-up fails with the system's errors.
-pub trait Device: std::fmt::Debug {
+///
+/// # Safety
+/// A device must report the end of a transfer ([`News::Ended`], or [`Transfer::Done`]), and the end of a registration (`Posted::Done` of
+/// [`deregister`](Self::deregister)), only when neither it nor a peer accesses the memory any more. When the device is dropped, it and its
+/// peers no longer access any memory. Ranges that it lends, and blocks that it allocates, are live as long as their types say.
+pub unsafe trait Device: std::fmt::Debug {
     /// The NIC's address.
     fn address(&self) -> NodeAddress;
 
@@ -78,7 +83,11 @@ pub trait Device: std::fmt::Debug {
     }
 
     /// The bytes of an area entry. `len` is the peer's claim; the range never exceeds the slot.
-    fn area(&self, vi: ViNumber, slot: u32, len: u32) -> CheckedRange<'_>;
+    ///
+    /// # Safety
+    /// `slot` must be that of an entry of `vi` that has arrived, keeps its slot, and has not been [released](Self::release): the peer, which
+    /// may be a thread of this process, writes the other slots.
+    unsafe fn area(&self, vi: ViNumber, slot: u32, len: u32) -> CheckedRange<'_>;
 
     /// Returns the oldest kept slot of a VI to its peer.
     fn release(&mut self, vi: ViNumber);
@@ -135,7 +144,12 @@ pub trait Device: std::fmt::Debug {
     }
 
     /// Registers `memory` for peers.
-    fn register(
+    ///
+    /// # Safety
+    /// The memory must stay alive, and be left to the copies of peers that `attributes` and later
+    /// [`set_mem_attributes`](Self::set_mem_attributes) allow, until [`deregister`](Self::deregister) has returned `Posted::Done` or the
+    /// device is dropped. If `finished` was passed to `deregister`, no peer may be copying then.
+    unsafe fn register(
         &mut self,
         memory: CheckedRange<'_>,
         attributes: MemAttributes,
@@ -161,18 +175,22 @@ pub trait Device: std::fmt::Debug {
         need: MemAttributes,
     ) -> Result<CheckedRange<'_>, ClaimFault>;
 
-    /// RDMA write: copies `from` into registered memory of a peer. The bytes are stored before the peer sees any later entry. If the
-    /// outcome is [`Transfer::Posted`], `from` must stay live and unchanged until [`News::Ended`].
-    fn rdma_write(
+    /// RDMA write: copies `from` into registered memory of a peer. The bytes are stored before the peer sees any later entry.
+    ///
+    /// # Safety
+    /// If the outcome is [`Transfer::Posted`], `from` must stay live and unchanged until [`News::Ended`], or until the device is dropped.
+    unsafe fn rdma_write(
         &mut self,
         to: RemoteMemory,
         from: CheckedRange<'_>,
         id: u64,
     ) -> Result<Transfer, DeviceError>;
 
-    /// RDMA read: copies registered memory of a peer to `to`. If the outcome is [`Transfer::Posted`], `to` must stay live and unused until
-    /// [`News::Ended`].
-    fn rdma_read(
+    /// RDMA read: copies registered memory of a peer to `to`.
+    ///
+    /// # Safety
+    /// If the outcome is [`Transfer::Posted`], `to` must stay live and unused until [`News::Ended`], or until the device is dropped.
+    unsafe fn rdma_read(
         &mut self,
         from: RemoteMemory,
         to: CheckedRange<'_>,
@@ -298,7 +316,10 @@ pub trait Link {
     fn look(&self, waits: bool) -> Option<Seen<'_>>;
 
     /// The `len` bytes of the area entry that was looked at; `len` is the peer's claim. The range never exceeds the slot.
-    fn area(&self, len: u32) -> CheckedRange<'_>;
+    ///
+    /// # Safety
+    /// [`look`](Self::look) must have found an area entry, which is not yet [taken](Self::take).
+    unsafe fn area(&self, len: u32) -> CheckedRange<'_>;
 
     /// Consumes the entry that was looked at, and frees its slot.
     fn take(&mut self);
@@ -315,7 +336,7 @@ impl Link for NoLink {
         match *self {}
     }
 
-    fn area(&self, _len: u32) -> CheckedRange<'_> {
+    unsafe fn area(&self, _len: u32) -> CheckedRange<'_> {
         match *self {}
     }
 

@@ -2,6 +2,7 @@
 
 mod kernel_agent;
 mod name_service;
+#[expect(unsafe_code, reason = "registers memory that the table keeps")]
 mod registration;
 
 pub(crate) use kernel_agent::KernelAgent;

@@ -233,7 +233,9 @@ impl Registrations {
         };
         self.use_ptag(tag)?;
         let attributes = MemAttributes { ptag: tag.number, ..attributes };
-        match device.register(range, attributes) {
+        // SAFETY: the entry of the table keeps the memory until the device has ended the registration, or is dropped (`deregister`, `close`).
+        // The program accesses it by copies only (`Memory`).
+        match unsafe { device.register(range, attributes) } {
             Ok(handle) => {
                 let memory = Rc::clone(memory);
                 self.bytes = registered;

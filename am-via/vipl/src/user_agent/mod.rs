@@ -13,8 +13,11 @@ mod management;
 mod memory;
 mod notify;
 mod peer_to_peer;
+#[expect(unsafe_code, reason = "the slots of a receive area")]
 mod receiving;
+#[expect(unsafe_code, reason = "transfers of memory whose registration cannot end before them")]
 mod sending;
+#[expect(unsafe_code, reason = "the slots of a receive area")]
 mod staged;
 mod vi_calls;
 mod work;

@@ -111,7 +111,8 @@ impl<D: Device> UserAgent<D> {
                 (bytes.len(), segments.scatter_slice(receiving.placed, bytes))
             }
             Some(slot) => {
-                let bytes = device.area(number, slot, entry.length);
+                // SAFETY: the slot of the entry that is being handled, which is released afterwards.
+                let bytes = unsafe { device.area(number, slot, entry.length) };
                 (bytes.len(), segments.scatter(receiving.placed, bytes))
             }
         };

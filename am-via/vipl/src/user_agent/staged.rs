@@ -80,7 +80,8 @@ impl<D: Device> UserAgent<D> {
         let Some(found) = vis.get_mut(vi.0).filter(|found| found.state() == ViState::Connected) else {
             return;
         };
-        let bytes = device.area(number, slot, entry.length);
+        // SAFETY: the slot of the entry that is being handled, which is released afterwards.
+        let bytes = unsafe { device.area(number, slot, entry.length) };
         let Some((at, data)) = read_head(bytes) else {
             self.break_connection(vi, Status::TRANSPORT_ERROR);
             return;
@@ -206,7 +207,8 @@ impl<D: Device> UserAgent<D> {
         let descriptor = &head.descriptor;
         let segments =
             Segments::translate(&kernel.registrations, &descriptor.segments, attributes.ptag).ok()?;
-        let bytes = device.area(number, slot, length);
+        // SAFETY: the slot of the entry that is being handled, which is released afterwards.
+        let bytes = unsafe { device.area(number, slot, length) };
         let placed = segments.scatter(sending.moved, bytes);
         sending.moved += bytes_count(placed);
         (placed == bytes.len()).then(|| descriptor.length - sending.moved)

@@ -137,7 +137,8 @@ impl Files {
 
     /// The head of a task's control file, with its layout checked.
     pub(super) fn open_head(&self, task: u32) -> Result<Arc<Mapping>, DeviceError> {
-        let file = self.job.control_file(task).map_err(|error| system("opening a control file", error))?;
+        // SAFETY: mapped for the device, which changes what the layout leaves to this task.
+        let file = unsafe { self.job.control_file(task) }.map_err(|error| system("opening a control file", error))?;
         let head = Mapping::new(file.as_fd(), 0, self.layout.head_bytes())
             .map_err(|error| system("mapping a control file", error))?;
         let header: Shared<ControlHeader> = within(head.atomics(0), task)?;
@@ -158,7 +159,7 @@ impl Files {
     #[inline]
     pub(super) fn open_peer(&self, peers: &mut Peers, task: u32) -> Result<bool, DeviceError> {
         match peers.memory(task) {
-            Ok(memory) if memory.pid != 0 => Ok(true),
+            Ok(memory) if memory.has_process() => Ok(true),
             _ => self.open_peer_first(peers, task),
         }
     }
@@ -168,20 +169,18 @@ impl Files {
     fn open_peer_first(&self, peers: &mut Peers, task: u32) -> Result<bool, DeviceError> {
         if let Some(Some(memory)) = peers.memory_slot(task) {
             // The memory may have been opened before the peer's process started, when its PID was not known.
-            memory.pid = self.job.pid(task);
+            // SAFETY: the process of this task, as the launcher or the task itself has recorded it.
+            unsafe { memory.set_process(self.job.pid(task)) };
             return Ok(true);
         }
         if task < self.layout.num_tasks && self.is_far(task) {
             return Ok(false);
         }
         let head = Arc::clone(self.head(peers, task)?);
-        let memory = PeerMemory {
-            task,
-            pid: self.job.pid(task),
-            head,
-            heap: open_heap(&self.job, task)?,
-            is_copied_by_kernel: Cell::default(),
-        };
+        let heap = open_heap(&self.job, task)?;
+        // SAFETY: the task's files and process, by the job's table. The device passes its own hazard line, and the barrier of the job, and
+        // is used by one thread at a time.
+        let memory = unsafe { PeerMemory::new(task, self.job.pid(task), head, heap) };
         let num_tasks = self.layout.num_tasks;
         *peers.memory_slot(task).ok_or(DeviceError::UnknownTask { task, num_tasks })? = Some(memory);
         Ok(true)
@@ -206,10 +205,12 @@ impl Files {
         if vi >= self.layout.vis() {
             return Err(DeviceError::Damaged { task, what: "a VI number beyond the last slot" });
         }
-        let file = self.job.control_file(task).map_err(|error| system("opening a control file", error))?;
+        // SAFETY: mapped for the device, which changes what the layout leaves to this task.
+        let file = unsafe { self.job.control_file(task) }.map_err(|error| system("opening a control file", error))?;
         let mapping = Mapping::new(file.as_fd(), self.layout.vi_slot_offset(vi), self.layout.vi_slot_bytes())
             .map_err(|error| system("mapping a VI", error))?;
-        ViSlot::new(mapping, self.layout)
+        // SAFETY: a slot is taken once (`take_vi`), by the two NICs of one connection, each of which makes one `Connection` of it.
+        unsafe { ViSlot::new(mapping, self.layout) }
             .ok_or(DeviceError::Damaged { task, what: "a VI slot shorter than its parts" })
     }
 
@@ -273,7 +274,8 @@ impl Files {
         let damaged = |what| DeviceError::Damaged { task: me.task, what };
         let draft = Arc::new(Draft::default());
         let stand_in = || {
-            let slot = ViSlot::new(Arc::clone(&stand_in), self.layout);
+            // SAFETY: a new slot, for the two connections below.
+            let slot = unsafe { ViSlot::new(Arc::clone(&stand_in), self.layout) };
             let slot = slot.map(|slot| slot.with_draft(Arc::clone(&draft)));
             slot.ok_or(damaged("a VI slot shorter than its parts"))
         };
@@ -472,7 +474,8 @@ impl Files {
 
 /// Maps a task's heap file, up to the length that this process maps of every heap file.
 pub(super) fn open_heap(job: &Job, task: u32) -> Result<Arc<Mapping>, DeviceError> {
-    let file = job.heap_file(task).map_err(|error| system("opening a heap file", error))?;
+    // SAFETY: mapped for the device, which accesses this task's own blocks, and what peers have registered.
+    let file = unsafe { job.heap_file(task) }.map_err(|error| system("opening a heap file", error))?;
     let bytes = job.heap_bytes_mapped().map_err(|error| system("looking at a heap file", error))?;
     let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
     Mapping::new(file.as_fd(), 0, bytes).map_err(|error| {
@@ -489,7 +492,8 @@ pub(super) fn open_heap(job: &Job, task: u32) -> Result<Arc<Mapping>, DeviceErro
 }
 
 pub(super) fn heap_file(job: &Job, task: u32) -> Result<File, DeviceError> {
-    let file = job.heap_file(task).map_err(|error| system("opening a heap file", error))?;
+    // SAFETY: as in `open_heap`.
+    let file = unsafe { job.heap_file(task) }.map_err(|error| system("opening a heap file", error))?;
     let owned = file.as_fd().try_clone_to_owned().map_err(|error| system("opening a heap file", error))?;
     Ok(File::from(owned))
 }

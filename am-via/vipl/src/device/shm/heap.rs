@@ -90,10 +90,11 @@ impl OwnHeap {
         punched.is_ok()
     }
 
-    /// The range of a block in the mapping.
+    /// The range of a block that was just taken.
     fn range(&self, block: Block, len: usize) -> CheckedRange<'_> {
         let offset = usize::try_from(block.offset).expect("the block lies inside the mapping");
-        self.mapping.checked(offset, len).expect("the block lies inside the mapping")
+        // SAFETY: the block was just taken, and nothing else uses it.
+        unsafe { self.mapping.checked(offset, len) }.expect("the block lies inside the mapping")
     }
 
     pub(super) fn mapping(&self) -> &Arc<Mapping> {
@@ -116,12 +117,13 @@ impl OwnHeap {
         if !block.is_zero {
             range.zero();
         }
-        Ok(HeapBlock::new(range, Arc::clone(self) as Arc<dyn HeapOwner>))
+        // SAFETY: zeroed, and used by nothing else (`take`); this value keeps it mapped, and takes it back.
+        Ok(unsafe { HeapBlock::new(range, Arc::clone(self) as Arc<dyn HeapOwner>) })
     }
 }
 
 impl HeapOwner for OwnHeap {
-    fn take_back(&self, at: NonNull<u8>, len: usize) {
+    unsafe fn take_back(&self, at: NonNull<u8>, len: usize) {
         // A forked copy frees nothing: file and ranges belong to its parent.
         if fork::is_copy() {
             return;
@@ -133,7 +135,10 @@ impl HeapOwner for OwnHeap {
     }
 }
 
-impl LargeBlocks for OwnHeap {
+// SAFETY: `Heap` hands out each range once until it is given back, aligned to a page from 64 KiB on; the punched pages are zero. The mapping
+// is fixed, and lives as long as this value. No method panics with a range of the heap, and none allocates a large block: a node of the
+// tables has far less than `LARGE_BYTES`.
+unsafe impl LargeBlocks for OwnHeap {
     fn take(&self, len: usize) -> Option<LargeBlock> {
         let block = Self::take(self, len).ok()?;
         Some(LargeBlock { at: self.range(block, len).at(), is_zero: block.is_zero })
@@ -144,8 +149,9 @@ impl LargeBlocks for OwnHeap {
         from..from + self.mapping.len()
     }
 
-    fn give_back(&self, at: NonNull<u8>, len: usize) {
-        self.take_back(at, len);
+    unsafe fn give_back(&self, at: NonNull<u8>, len: usize) {
+        // SAFETY: the caller's contract.
+        unsafe { self.take_back(at, len) };
     }
 }
 

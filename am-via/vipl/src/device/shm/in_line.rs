@@ -47,8 +47,9 @@ impl Link for ShmLink<'_> {
     }
 
     #[inline(always)]
-    fn area(&self, len: u32) -> CheckedRange<'_> {
-        self.connection.prefetch_area(self.connection.consumed(), len)
+    unsafe fn area(&self, len: u32) -> CheckedRange<'_> {
+        // SAFETY: the entry at this number was looked at, and is not yet taken (the caller's contract).
+        unsafe { self.connection.prefetch_area(self.connection.consumed(), len) }
     }
 
     #[inline(always)]

@@ -358,7 +358,10 @@ impl FreeSlot for FreeLine<'_> {
     }
 }
 
-impl Device for Shm {
+// SAFETY: transfers within a host are over when the call returns; those of the network end with `Far`'s report. `deregister` returns `Done`
+// when no hazard line names the region and no peer holds a key of the network. A dropped device closes its registrations, and waits for or
+// ends what the network still accesses (`Drop`).
+unsafe impl Device for Shm {
     type FreeSlot<'a> = FreeLine<'a>;
 
     fn address(&self) -> NodeAddress {
@@ -444,7 +447,8 @@ impl Device for Shm {
             {
                 let completion = Completion { vi: ViNumber(number), slot, entry };
                 if completion.keeps_slot() {
-                    vi.connection.prefetch_area(slot, entry.length);
+                    // SAFETY: the entry has just arrived, and keeps its slot.
+                    unsafe { vi.connection.prefetch_area(slot, entry.length) };
                 } else {
                     vi.connection.release();
                 }
@@ -476,9 +480,10 @@ impl Device for Shm {
     }
 
     #[inline(always)]
-    fn area(&self, vi: ViNumber, slot: u32, len: u32) -> CheckedRange<'_> {
+    unsafe fn area(&self, vi: ViNumber, slot: u32, len: u32) -> CheckedRange<'_> {
         match self.vis.get(vi.0 as usize) {
-            Some(Some(found)) => found.connection.area(slot, len),
+            // SAFETY: the caller's contract.
+            Some(Some(found)) => unsafe { found.connection.area(slot, len) },
             _ => files::nothing(),
         }
     }
@@ -552,13 +557,14 @@ impl Device for Shm {
         self.shared.place_of(at, len).is_some()
     }
 
-    fn register(
+    unsafe fn register(
         &mut self,
         memory: CheckedRange<'_>,
         attributes: MemAttributes,
     ) -> Result<MemHandle, DeviceError> {
-        let Some((region, generation)) = self.regions.insert(memory, attributes.registration(), &self.shared)
-        else {
+        // SAFETY: the caller's contract: `deregister` returns `Done` after `remove`, when no copy is under way.
+        let opened = unsafe { self.regions.insert(memory, attributes.registration(), &self.shared) };
+        let Some((region, generation)) = opened else {
             return Err(DeviceError::Exhausted {
                 resource: "registrations",
                 needed: u64::from(REGIONS_PER_CONTEXT) + 1,
@@ -638,7 +644,7 @@ impl Device for Shm {
         self.regions.memory(own, need.access())
     }
 
-    fn rdma_write(
+    unsafe fn rdma_write(
         &mut self,
         to: RemoteMemory,
         from: CheckedRange<'_>,
@@ -651,7 +657,7 @@ impl Device for Shm {
         transfer(peer.write(&self.claimer(), claim(to, from.len()), from))
     }
 
-    fn rdma_read(
+    unsafe fn rdma_read(
         &mut self,
         from: RemoteMemory,
         to: CheckedRange<'_>,

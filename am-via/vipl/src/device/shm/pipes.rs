@@ -178,7 +178,7 @@ mod tests {
     struct Owner(AtomicUsize);
 
     impl HeapOwner for Owner {
-        fn take_back(&self, _at: NonNull<u8>, _len: usize) {
+        unsafe fn take_back(&self, _at: NonNull<u8>, _len: usize) {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -203,13 +203,8 @@ mod tests {
                 regions: OwnRegions::new(Arc::clone(&head), Arc::clone(&heap), 0, WAYS),
                 pipes: Pipes::new(bytes_min),
                 hazard: head.atomics(HAZARD_OFFSET).expect("inside"),
-                peer: PeerMemory {
-                    task: 0,
-                    pid,
-                    head,
-                    heap: Arc::clone(&heap),
-                    is_copied_by_kernel: Cell::default(),
-                },
+                // SAFETY: the files are those of `regions`, in this process; its claimers use one hazard line, in one thread at a time.
+                peer: unsafe { PeerMemory::new(0, pid, head, Arc::clone(&heap)) },
                 heap,
                 allocated: Cell::new(0),
                 owner: Arc::default(),
@@ -219,14 +214,18 @@ mod tests {
         /// Announces `message`.
         fn begin(&mut self, message: &HeapBlock) -> MemHandle {
             let registration = Registration { access: ACCESS_READ, ptag: 0 };
-            let opened = self.regions.insert(message.range(), registration, &SharedFiles::default());
+            // SAFETY: the tests keep their messages until the end, and do not write them while they are read.
+            let opened = unsafe { self.regions.insert(message.range(), registration, &SharedFiles::default()) };
             let (region, generation) = opened.expect("the table is empty");
             let handle = MemHandle { region, generation };
             let Self { pipes, regions, heap, allocated, owner, .. } = self;
             pipes.begin(handle, regions, heap, |len| {
                 let at = allocated.replace(allocated.get() + len);
-                let range = heap.checked(at, len).expect("no more than PIPES_MAX");
-                Ok(HeapBlock::new(range, Arc::clone(owner) as Arc<dyn HeapOwner>))
+                // SAFETY: each range is handed out once, is zero in a new file, and is mapped as long as the pair lives.
+                unsafe {
+                    let range = heap.checked(at, len).expect("no more than PIPES_MAX");
+                    Ok(HeapBlock::new(range, Arc::clone(owner) as Arc<dyn HeapOwner>))
+                }
             });
             handle
         }

@@ -11,10 +11,29 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::device::{Entry, NodeAddress, Payload};
-use am_via_shm::PrivateBytes;
+use am_via_shm::{CheckedRange, PrivateBytes};
 
 /// Number of polls after which an unacknowledged frame is sent again.
 const RETRANSMIT_AFTER_POLLS: u64 = 100;
+
+/// The bytes of a frame. The poster writes them before it posts the frame; then only the NIC that the frame arrives at accesses them.
+#[derive(Debug)]
+pub(super) struct Area(PrivateBytes);
+
+// SAFETY: the NIC that has the bytes is used by one thread at a time, and the poster has passed them on under the network's lock. The
+// frames that a link keeps for retransmission are not read.
+unsafe impl Sync for Area {}
+
+impl Area {
+    pub(super) fn new(bytes: PrivateBytes) -> Self {
+        Self(bytes)
+    }
+
+    /// The bytes, for the poster or the NIC that the frame has arrived at.
+    pub(super) fn range(&self) -> CheckedRange<'_> {
+        self.0.range()
+    }
+}
 
 /// An entry with its payload.
 #[derive(Debug)]
@@ -22,7 +41,7 @@ pub(super) struct Frame {
     pub(super) entry: Entry,
     pub(super) payload: Payload,
     /// The bytes of an area entry.
-    pub(super) area: Option<PrivateBytes>,
+    pub(super) area: Option<Area>,
     /// Whether the frame belongs to an unreliable VI: such frames have separate numbers.
     pub(super) lossy: bool,
     pub(super) sequence: u64,
@@ -121,7 +140,7 @@ impl Link {
         &mut self,
         entry: Entry,
         payload: Payload,
-        area: Option<PrivateBytes>,
+        area: Option<Area>,
         lossy: bool,
         now: u64,
     ) -> Arc<Frame> {

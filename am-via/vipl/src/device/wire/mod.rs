@@ -29,7 +29,7 @@ use am_via_shm::{HeldRange, PrivateBytes};
 
 pub use faults::{Kill, WireFaults, WireStatistics};
 
-use link::Frame;
+use link::{Area, Frame};
 use network::{Network, NicEvent};
 use rdma::Kind;
 
@@ -199,7 +199,9 @@ impl FreeSlot for WireSlot<'_> {
     }
 }
 
-impl Device for Wire {
+// SAFETY: a transfer is carried out before its end is reported, by the thread that polls, or under the lock of the network, as long as the
+// registration is in the table; the table of a NIC that is dropped is emptied.
+unsafe impl Device for Wire {
     type FreeSlot<'a> = WireSlot<'a>;
 
     fn address(&self) -> NodeAddress {
@@ -276,7 +278,7 @@ impl Device for Wire {
         }
         // Filled without the lock: only this NIC posts here, so the free line stays free.
         let slot_bytes = self.network.options.slot_bytes;
-        let area = bounce(len.min(slot_bytes as usize))?;
+        let area = Area::new(bounce(len.min(slot_bytes as usize))?);
         let Some(filled) = fill(area.range(), Storing::ThroughCaches) else { return Ok(Posted::Retry) };
         let filled = u32::try_from(filled).unwrap_or(slot_bytes);
         let entry = Entry { length: filled, ..entry };
@@ -311,7 +313,8 @@ impl Device for Wire {
             NicEvent::Connected { peer } => News::Connected(peer),
             NicEvent::Ended { id, result, read } => {
                 if let Some((bytes, to)) = read {
-                    let fitted = to.range().copy_from(bytes.range());
+                    // SAFETY: live and unused until this end is reported (`rdma_read`'s contract).
+                    let fitted = unsafe { to.range() }.copy_from(bytes.range());
                     debug_assert!(fitted, "as many bytes were read as were asked for");
                 }
                 News::Ended { id, result }
@@ -320,7 +323,7 @@ impl Device for Wire {
         })
     }
 
-    fn area(&self, vi: ViNumber, slot: u32, len: u32) -> CheckedRange<'_> {
+    unsafe fn area(&self, vi: ViNumber, slot: u32, len: u32) -> CheckedRange<'_> {
         let found = self.end(vi).and_then(|end| {
             let frame = end.taken.get(slot.wrapping_sub(end.first_slot) as usize)?;
             let range = frame.area.as_ref()?.range();
@@ -346,14 +349,15 @@ impl Device for Wire {
         })
     }
 
-    fn register(
+    unsafe fn register(
         &mut self,
         memory: CheckedRange<'_>,
         attributes: MemAttributes,
     ) -> Result<MemHandle, DeviceError> {
         let mut state = self.network.lock();
         let table = &mut state.regions[self.address.task as usize];
-        let inserted = table.insert(memory, attributes.registration(), self.address.context);
+        // SAFETY: the caller's contract: the device removes the registration in `deregister`, or when it is dropped.
+        let inserted = unsafe { table.insert(memory, attributes.registration(), self.address.context) };
         let regions_max = u64::from(self.network.options.regions_max);
         let (region, generation) = inserted.ok_or(DeviceError::Exhausted {
             resource: "registrations",
@@ -398,10 +402,13 @@ impl Device for Wire {
         let state = self.network.lock();
         let own =
             Claim { region: handle.region, generation: handle.generation, offset, len, ptag: need.ptag };
-        state.regions[self.address.task as usize].claim(own, need.access())
+        let found = state.regions[self.address.task as usize].own(self.address.context, own, need.access())?;
+        // SAFETY: this NIC has registered the memory (`own`), so it stays registered, and so live and left to such copies (`register`'s
+        // contract), until a call of this NIC ends the registration: the NIC is borrowed as long as the range.
+        Ok(unsafe { HeldRange::hold(found).range() })
     }
 
-    fn rdma_write(
+    unsafe fn rdma_write(
         &mut self,
         to: RemoteMemory,
         from: CheckedRange<'_>,
@@ -416,7 +423,7 @@ impl Device for Wire {
         self.start(to, id, Kind::Write(bytes)).map(posted)
     }
 
-    fn rdma_read(
+    unsafe fn rdma_read(
         &mut self,
         from: RemoteMemory,
         to: CheckedRange<'_>,

@@ -13,7 +13,7 @@ use am_via_shm::{HeldRange, PrivateBytes, PrivateRegions};
 
 use super::WireOptions;
 use super::faults::{FaultGenerator, Kill, WireStatistics};
-use super::link::{Frame, Link, Part, Taken};
+use super::link::{Area, Frame, Link, Part, Taken};
 use super::rdma::{Kind, Transfer};
 
 /// The network that all NICs of a wire share.
@@ -328,14 +328,14 @@ impl State {
         vi: u32,
         entry: Entry,
         payload: Payload,
-        area: Option<PrivateBytes>,
+        area: Option<Area>,
     ) {
         if let Some(end) = self.end(at, vi) {
             self.launch(end.out, entry, payload, area);
         }
     }
 
-    fn launch(&mut self, link: usize, entry: Entry, payload: Payload, area: Option<PrivateBytes>) {
+    fn launch(&mut self, link: usize, entry: Entry, payload: Payload, area: Option<Area>) {
         self.statistics.frames += 1;
         self.finish_writes(link);
         // A disconnect is never lost for good, even on a lossy link.

@@ -44,7 +44,7 @@ impl Transfer {
                 (to.map(|to| u64::from(!to.copy_from(bytes.range()))), None)
             }
             Kind::Read(to) => {
-                let claim = claim(self.at, to.range().len() as u64);
+                let claim = claim(self.at, to.len() as u64);
                 match regions.claim(claim, ACCESS_READ).map(|from| (from, PrivateBytes::new(from.len()))) {
                     Ok((from, Some(bytes))) if bytes.range().copy_from(from) => (Ok(0), Some((bytes, to))),
                     // No memory for the bytes: reported as a stale registration.

@@ -106,7 +106,8 @@ fn every_fault_together_loses_doubles_and_swaps_nothing() {
                 assert_eq!(completion.entry.immediate, received, "seed {seed}");
                 if received % 3 == 0 {
                     let mut bytes = [0; 4];
-                    b.area(completion.vi, completion.slot, 4).copy_to_slice(&mut bytes);
+                    // SAFETY: the entry has just arrived, and its slot is released below.
+                    unsafe { b.area(completion.vi, completion.slot, 4) }.copy_to_slice(&mut bytes);
                     assert_eq!(u32::from_le_bytes(bytes), received, "seed {seed}");
                 }
                 assert_eq!(payload, [u64::from(received); 5], "seed {seed}");
@@ -163,6 +164,23 @@ fn a_full_ring_takes_nothing_until_a_slot_comes_back() {
     assert_eq!(a.post(there, entry(5), &[0; 5]).unwrap(), Posted::Done, "an inline entry keeps no slot");
 }
 
+fn register(nic: &mut Wire, memory: &HeapBlock, attributes: MemAttributes) -> MemHandle {
+    // SAFETY: the tests keep the memory while it is registered, and copy to and from it only.
+    unsafe { nic.register(memory.range(), attributes) }.unwrap()
+}
+
+/// An RDMA write, or a read.
+fn transfer(
+    nic: &mut Wire,
+    is_write: bool,
+    at: RemoteMemory,
+    own: CheckedRange<'_>,
+    id: u64,
+) -> Result<Transfer, DeviceError> {
+    // SAFETY: the tests keep the memory until the end of the transfer, and do not use it before.
+    unsafe { if is_write { nic.rdma_write(at, own, id) } else { nic.rdma_read(at, own, id) } }
+}
+
 #[test]
 fn memory_is_served_whether_its_owner_polls_or_not() {
     for drop in [0, 300] {
@@ -171,18 +189,18 @@ fn memory_is_served_whether_its_owner_polls_or_not() {
         let (mut a, mut b) = (network.open(at(0)).unwrap(), network.open(at(1)).unwrap());
         let (local, remote) = (a.alloc(64).unwrap(), b.alloc(64).unwrap());
         let attributes = MemAttributes { ptag: 3, rdma_write: true, rdma_read: true };
-        let handle = b.register(remote.range(), attributes).unwrap();
+        let handle = register(&mut b, &remote, attributes);
         let place = RemoteMemory { task: 1, handle, offset: 8, ptag: 3 };
         local.range().copy_from_slice(&77_u64.to_le_bytes());
         let first = local.range().part(0, 8).unwrap();
-        assert_eq!(a.rdma_write(place, first, 1).unwrap(), Transfer::Posted);
+        assert_eq!(transfer(&mut a, true, place, first, 1).unwrap(), Transfer::Posted);
         local.range().zero();
         assert_eq!(ended(&mut a), (1, Ok(0)));
         let word_there = remote.range().part(8, 8).unwrap();
         assert_eq!(word(word_there), 77, "the bytes were taken at the post");
         assert_eq!(a.atomic(place, 8, AtomicOp::FetchAdd(5), 2).unwrap(), AtomicTransfer::Posted);
         assert_eq!(ended(&mut a), (2, Ok(77)));
-        assert_eq!(a.rdma_read(place, first, 3).unwrap(), Transfer::Posted);
+        assert_eq!(transfer(&mut a, false, place, first, 3).unwrap(), Transfer::Posted);
         assert_eq!(ended(&mut a), (3, Ok(0)));
         assert_eq!(word(first), 82);
         for (wrong, fault) in [
@@ -190,14 +208,14 @@ fn memory_is_served_whether_its_owner_polls_or_not() {
             (RemoteMemory { offset: 57, ..place }, ClaimFault::Bounds { len: 64 }),
             (RemoteMemory { handle: MemHandle { generation: 9, ..handle }, ..place }, ClaimFault::Stale),
         ] {
-            assert_eq!(a.rdma_write(wrong, first, 4).unwrap(), Transfer::Posted);
+            assert_eq!(transfer(&mut a, true, wrong, first, 4).unwrap(), Transfer::Posted);
             assert_eq!(ended(&mut a), (4, Err(fault)));
         }
         b.set_mem_attributes(handle, MemAttributes { rdma_write: false, ..attributes }).unwrap();
-        assert_eq!(a.rdma_write(place, first, 5).unwrap(), Transfer::Posted);
+        assert_eq!(transfer(&mut a, true, place, first, 5).unwrap(), Transfer::Posted);
         assert_eq!(ended(&mut a), (5, Err(ClaimFault::NotWritable)));
         assert_eq!(b.deregister(handle, false).unwrap(), Posted::Done);
-        assert_eq!(a.rdma_read(place, first, 6).unwrap(), Transfer::Posted);
+        assert_eq!(transfer(&mut a, false, place, first, 6).unwrap(), Transfer::Posted);
         assert_eq!(ended(&mut a), (6, Err(ClaimFault::Stale)));
     }
 }
@@ -208,11 +226,11 @@ fn memory_of_a_closed_nic_is_out_of_reach() {
     let (mut a, mut b) = (network.open(at(0)).unwrap(), network.open(at(1)).unwrap());
     let (local, remote) = (a.alloc(8).unwrap(), b.alloc(8).unwrap());
     let attributes = MemAttributes { rdma_read: true, ..MemAttributes::default() };
-    let handle = b.register(remote.range(), attributes).unwrap();
+    let handle = register(&mut b, &remote, attributes);
     drop(b);
     drop(remote);
     let place = RemoteMemory { task: 1, handle, offset: 0, ptag: 0 };
-    assert_eq!(a.rdma_read(place, local.range(), 1).unwrap(), Transfer::Posted);
+    assert_eq!(transfer(&mut a, false, place, local.range(), 1).unwrap(), Transfer::Posted);
     assert_eq!(ended(&mut a), (1, Err(ClaimFault::Stale)));
 }
 
@@ -255,7 +273,7 @@ fn a_killed_task_is_reported_once_to_everybody_and_takes_no_posts() {
     let local = a.alloc(8).unwrap();
     let handle = MemHandle { region: 0, generation: 1 };
     let place = RemoteMemory { task: 1, handle, offset: 0, ptag: 0 };
-    let refused = a.rdma_read(place, local.range(), 1);
+    let refused = transfer(&mut a, false, place, local.range(), 1);
     assert!(matches!(refused, Err(DeviceError::Refused(ClaimFault::PeerDead))));
 }
 

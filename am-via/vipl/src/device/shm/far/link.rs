@@ -183,7 +183,9 @@ impl Link {
             && !self.has_closed
             && let Some((reserved, memory)) = endpoint.reserve()
         {
-            self.draft.open(memory, BEFORE_AREA_BYTES, self.end.consumed());
+            // SAFETY: a buffer of the endpoint, which outlives the links, and is left to the draft until it is sent or given back; both close
+            // the draft first, between two posts.
+            unsafe { self.draft.open(memory, BEFORE_AREA_BYTES, self.end.consumed()) };
             self.reserved = Some(reserved);
         }
     }
@@ -444,7 +446,8 @@ impl Link {
 
 /// The bytes of a line's area from `cut` on.
 fn area_from(end: &Connection, entry: Entry, slot: u32, cut: usize) -> CheckedRange<'_> {
-    let area = if keeps_slot(entry) { end.area(slot, entry.length) } else { CheckedRange::empty() };
+    // SAFETY: the entry is in the ring of the stand-in, or was polled from it, and is released after it was acknowledged.
+    let area = if keeps_slot(entry) { unsafe { end.area(slot, entry.length) } } else { CheckedRange::empty() };
     area.part(cut, area.len().saturating_sub(cut)).unwrap_or_else(CheckedRange::empty)
 }
 

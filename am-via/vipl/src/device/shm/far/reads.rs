@@ -184,7 +184,7 @@ impl Reads {
                 Known::Here(key) => *key,
             },
         };
-        let len = read.to.range().len();
+        let len = read.to.len();
         let ended = if !fits(read.offset, len, region_len) {
             Err(ClaimFault::Bounds { len: region_len })
         } else if len == 0 {
@@ -223,7 +223,8 @@ impl Reads {
             self.under_way.remove(&piece.id);
             return self.ended.push((piece.id, Err(ClaimFault::PeerDead)));
         };
-        let to = read.to.range();
+        // SAFETY: live and unused until the read's end is reported (`Device::rdma_read`'s contract): the read is in `under_way`.
+        let to = unsafe { read.to.range() };
         if let Some(to) = to.part(piece.offset, bytes.len()) {
             to.copy_from_slice(bytes);
         }

@@ -123,11 +123,13 @@ impl Slots {
     }
 
     fn own(&self) -> ViSlot {
-        ViSlot::new(Arc::clone(&self.own), LAYOUT).expect("it is long enough")
+        // SAFETY: each slot gets one connection that reads it, and one that writes it.
+        unsafe { ViSlot::new(Arc::clone(&self.own), LAYOUT) }.expect("it is long enough")
     }
 
     fn stand_in(&self) -> ViSlot {
-        let slot = ViSlot::new(Arc::clone(&self.stand_in), LAYOUT).expect("it is long enough");
+        // SAFETY: as above.
+        let slot = unsafe { ViSlot::new(Arc::clone(&self.stand_in), LAYOUT) }.expect("it is long enough");
         slot.with_draft(Arc::clone(&self.draft))
     }
 }
@@ -267,7 +269,8 @@ impl Pair {
             assert_eq!((entry.immediate, entry.length), (number, self.posted[number as usize]));
             if entry.length > 0 {
                 let mut bytes = vec![0; entry.length as usize];
-                near.area(slot, entry.length).copy_to_slice(&mut bytes);
+                // SAFETY: the entry has just arrived.
+                unsafe { near.area(slot, entry.length) }.copy_to_slice(&mut bytes);
                 assert!(bytes.iter().all(|&byte| byte == number.to_le_bytes()[0]), "line {number}");
             }
             near.release();

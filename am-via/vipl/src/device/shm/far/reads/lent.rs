@@ -46,7 +46,10 @@ impl Lending {
             Some(at) => at,
             None => {
                 let len = memory.len() as u64;
-                let memory = endpoint.lend(HeldRange::hold(memory)).map_err(|error| {
+                // SAFETY: registered memory stays live and left to peers until `deregister` has returned `Done`, which needs the end of its
+                // loans (`end`), or until the device is dropped, and its endpoint with it.
+                let lent = unsafe { endpoint.lend(HeldRange::hold(memory)) };
+                let memory = lent.map_err(|error| {
                     tracing::warn!(%error, "the network cannot register memory for reads by peers");
                     ClaimFault::Stale
                 })?;
