@@ -18,7 +18,18 @@ use serde_json::Value;
 
 /// The libraries that the programs may use: those of this build, which are there already. They have the features that tests need, so the
 /// programs see at least what a user's program sees.
-const LIBRARIES: [&str; 5] = ["am_core_engine", "am_core", "am_via", "bytemuck", "mpi_over_am"];
+const LIBRARIES: [&str; 10] = [
+    "am_core_engine",
+    "am_core",
+    "am_via",
+    "am_via_job",
+    "am_via_ofi",
+    "am_via_os",
+    "am_via_shm",
+    "am_via_vipl",
+    "bytemuck",
+    "mpi_over_am",
+];
 
 /// The end of a text that has only the first of several errors.
 const AND_SO_ON: &str = "...\n";

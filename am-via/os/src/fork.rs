@@ -390,7 +390,8 @@ mod tests {
         fn does_nothing() {}
         guarded(|| {
             let (lock, is_over) = (Mutex::new(()), AtomicBool::new(false));
-            install(does_nothing);
+            // SAFETY: the function does nothing.
+            unsafe { install(does_nothing) };
             std::thread::scope(|threads| {
                 threads.spawn(|| {
                     while !is_over.load(Ordering::Relaxed) {

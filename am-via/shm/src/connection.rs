@@ -548,8 +548,10 @@ mod tests {
             outlet: None,
         };
         let slots = [0, 1].map(|_| Mapping::anonymous(layout.vi_slot_bytes()).expect("memory").1);
-        // SAFETY: each slot gets one connection that reads it, and one that writes it.
-        let slot = |side: usize| unsafe { ViSlot::new(Arc::clone(&slots[side]), layout) }.expect("it is long enough");
+        let slot = |side: usize| {
+            // SAFETY: each slot gets one connection that reads it, and one that writes it.
+            unsafe { ViSlot::new(Arc::clone(&slots[side]), layout) }.expect("it is long enough")
+        };
         let end = |side| {
             Connection::new(slot(side), slot(1 - side), 0, bell(), SleepBarrier::Membarrier, usize::MAX)
                 .expect("both are whole")

@@ -381,7 +381,8 @@ fn bytes_of(heap: &Mapping, offset: usize, len: usize) -> CheckedRange<'_> {
 fn open(own: &mut OwnRegions, heap: &Mapping, offset: usize) -> (u32, u32) {
     let registration = Registration { access: ACCESS_READ | ACCESS_WRITE, ptag: 0 };
     // SAFETY: the mapping lives longer than the table. The copies are what the models check.
-    unsafe { own.insert(bytes_of(heap, offset, 8), registration, &SharedFiles::default()) }.expect("the table is empty")
+    unsafe { own.insert(bytes_of(heap, offset, 8), registration, &SharedFiles::default()) }
+        .expect("the table is empty")
 }
 
 /// Copies 8 bytes into each region in turn; returns whether that was allowed.

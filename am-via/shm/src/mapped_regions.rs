@@ -167,7 +167,9 @@ impl MappedRegions {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::copy::Copied;
     use crate::layout::{ACCESS_READ, ACCESS_WRITE, HAZARD_OFFSET, REGION_OFFSET};
+    use crate::private_bytes::PrivateBytes;
     use crate::regions::{OwnRegions, Registration, Ways};
     use crate::shared_files::SharedFiles;
 
@@ -295,5 +297,65 @@ mod tests {
         peers.find(claim, ways).unwrap();
         assert!(peers.known.has(0, &claim, BOTH));
         assert_eq!(peers.fill(claim, 1), Ok(None));
+    }
+
+    /// The claim's length is what is checked, and the buffer's what is copied.
+    #[test]
+    fn a_copy_whose_length_is_not_the_claimed_one_is_refused() {
+        let pid = std::process::id().cast_signed();
+        for ways in [MAPPED, Ways { mapped: false, kernel: true }] {
+            let mut peers = Peers::new(ways);
+            // SAFETY: this process has the memory that the table names.
+            unsafe { peers.peer.set_process(pid) };
+            let claim = peers.open(0);
+            let shared = SharedFiles::default();
+            let claimer = Claimer { task: 1, hazard: &peers.hazard, barrier: BARRIER, ways, shared: &shared };
+            let other = PrivateBytes::new(16).expect("memory");
+            let of = |len| other.range().part(0, len).expect("it lies inside");
+            for len in [7, 9, 16] {
+                assert_eq!(peers.peer.write(&claimer, claim, of(len)), Err(ClaimFault::Length), "{ways:?}");
+                let read = peers.peer.read(&claimer, claim, of(len), || false);
+                assert_eq!(read, Err(ClaimFault::Length), "{ways:?}");
+            }
+            assert_eq!(peers.peer.write(&claimer, claim, of(8)), Ok(Copied::Done), "{ways:?}");
+            assert_eq!(peers.peer.read(&claimer, claim, of(8), || false), Ok(Copied::Done), "{ways:?}");
+        }
+    }
+
+    /// An iterator whose clone names other pieces than itself: the range that is checked is that of the clone.
+    #[test]
+    fn pieces_that_were_not_checked_are_not_copied() {
+        struct Changing(u64);
+
+        impl Clone for Changing {
+            fn clone(&self) -> Self {
+                Self(0)
+            }
+        }
+
+        impl Iterator for Changing {
+            type Item = (u64, CheckedRange<'static>);
+
+            fn next(&mut self) -> Option<Self::Item> {
+                let offset = std::mem::replace(&mut self.0, u64::MAX);
+                (offset != u64::MAX).then(|| (offset, CheckedRange::empty()))
+            }
+        }
+
+        let ways = Ways { mapped: false, kernel: true };
+        let mut peers = Peers::new(ways);
+        // SAFETY: this process has the memory that the table names.
+        unsafe { peers.peer.set_process(std::process::id().cast_signed()) };
+        let claim = peers.open(0);
+        let shared = SharedFiles::default();
+        let claimer = Claimer { task: 1, hazard: &peers.hazard, barrier: BARRIER, ways, shared: &shared };
+        assert_eq!(peers.peer.write_pieces(&claimer, claim, Changing(0)), Ok(true));
+        let peer = &peers.peer;
+        let write = || peer.write_pieces(&claimer, claim, Changing(1));
+        let read = || peer.read_pieces(&claimer, claim, Changing(1));
+        let panics = |copy: &dyn Fn() -> Result<bool, ClaimFault>| {
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(copy)).is_err()
+        };
+        assert!(panics(&write) && panics(&read), "a piece beyond the checked range");
     }
 }

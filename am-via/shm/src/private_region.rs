@@ -208,6 +208,17 @@ mod tests {
     }
 
     #[test]
+    fn only_the_context_that_has_registered_memory_finds_it_as_its_own() {
+        let memory = PrivateBytes::new(8).unwrap();
+        let mut table = PrivateRegions::new(1);
+        let (region, generation) = insert(&mut table, memory.range(), open(ACCESS_READ), 3).unwrap();
+        let claim = at(region, generation, 0, 8);
+        assert!(table.own(3, claim, ACCESS_READ).is_ok());
+        assert_eq!(table.own(4, claim, ACCESS_READ).err(), Some(ClaimFault::Stale));
+        assert_eq!(table.own(3, claim, ACCESS_WRITE).err(), Some(ClaimFault::NotWritable));
+    }
+
+    #[test]
     fn a_slot_that_is_used_again_has_another_generation() {
         let memory = PrivateBytes::new(8).unwrap();
         let mut table = PrivateRegions::new(1);

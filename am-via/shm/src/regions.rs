@@ -514,6 +514,9 @@ impl PeerMemory {
     ///
     /// # Errors
     /// The claim to the range from the first piece to the last is refused, or the peer is gone.
+    ///
+    /// # Panics
+    /// A clone of `pieces` has other pieces.
     pub fn write_pieces<'a>(
         &self,
         claimer: &Claimer<'_>,
@@ -533,10 +536,10 @@ impl PeerMemory {
             Way::None => return Ok(false),
         };
         let pieces = pieces.map(|(offset, from)| {
-            (address.wrapping_add(offset - claim.offset), from.at().as_ptr().cast_const(), from.len())
+            (inside(claim, address, offset, from), from.at().as_ptr().cast_const(), from.len())
         });
         // SAFETY: the pieces are readable for their lifetime and not changed by their owner (`CheckedRange::new`); the owner of the remote
-        // ranges has granted writes (`claim`, whose range contains them: `spanning`).
+        // ranges has granted writes (`claim`, whose range contains them: `inside`) in that process (`new`'s contract).
         Ok(kernel_outcome(unsafe { private_memory::write_pieces(pid, pieces) })? == Copied::Done)
     }
 
@@ -544,6 +547,9 @@ impl PeerMemory {
     ///
     /// # Errors
     /// Those of [`write_pieces`](Self::write_pieces).
+    ///
+    /// # Panics
+    /// A clone of `pieces` has other pieces.
     pub fn read_pieces<'a>(
         &self,
         claimer: &Claimer<'_>,
@@ -562,8 +568,8 @@ impl PeerMemory {
             }
             Way::None => return Ok(false),
         };
-        let pieces = pieces
-            .map(|(offset, to)| (address.wrapping_add(offset - claim.offset), to.at().as_ptr(), to.len()));
+        let pieces =
+            pieces.map(|(offset, to)| (inside(claim, address, offset, to), to.at().as_ptr(), to.len()));
         // SAFETY: the pieces are writable for their lifetime and not accessed by their owner (`CheckedRange::new`).
         Ok(kernel_outcome(unsafe { private_memory::read_pieces(pid, pieces) })? == Copied::Done)
     }
@@ -667,6 +673,14 @@ fn part<'a>(
     piece: CheckedRange<'_>,
 ) -> Option<CheckedRange<'a>> {
     all.part(usize::try_from(offset.checked_sub(claim.offset)?).ok()?, piece.len())
+}
+
+/// The peer's address of a piece that lies inside a claim to the range at `address`. An iterator of the caller has named the pieces before,
+/// when the claim was made, and could name others now.
+fn inside(claim: Claim, address: u64, offset: u64, piece: CheckedRange<'_>) -> u64 {
+    let at = offset.checked_sub(claim.offset);
+    let at = at.filter(|&at| at.checked_add(piece.len() as u64).is_some_and(|end| end <= claim.len));
+    address.wrapping_add(at.expect("an iterator and its clone have the same pieces"))
 }
 
 /// The claim to the range that contains all pieces; `None` if there are none, or if a piece ends beyond 2^64.

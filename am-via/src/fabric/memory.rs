@@ -53,14 +53,14 @@ pub(super) fn rdma_read<D: Device>(
 }
 
 /// Memory that an operation receives into, for one call.
-fn range<'a>(buffer: RawBuffer) -> CheckedRange<'a> {
+pub(super) fn range<'a>(buffer: RawBuffer) -> CheckedRange<'a> {
     // SAFETY: a RawBuffer is live and unused by others until its operation has ended (`RawBuffer::new`); the engine ends the operation only
     // after the device has finished with the range.
     unsafe { CheckedRange::new(buffer.at(), buffer.len()) }
 }
 
 /// Memory that an operation sends from, for one call. The device only reads it.
-fn source<'a>(bytes: RawBytes) -> CheckedRange<'a> {
+pub(super) fn source<'a>(bytes: RawBytes) -> CheckedRange<'a> {
     // SAFETY: like `range`: live and unwritten until the operation has ended (`RawBytes::new`); a source is only read.
     unsafe { CheckedRange::new(bytes.at(), bytes.len()) }
 }

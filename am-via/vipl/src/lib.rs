@@ -48,13 +48,17 @@
 mod address;
 mod credits;
 mod descriptor;
-#[expect(unsafe_code, reason = "transfers and registrations of memory that outlives a call, and the job's memory")]
+#[expect(
+    unsafe_code,
+    reason = "transfers and registrations of memory that outlives a call, and the job's memory"
+)]
 pub mod device;
 mod error;
 mod nic;
 mod provider;
 mod table;
-#[cfg(feature = "testing")]
+/// Not in release builds: a feature that another package selects must not change a product.
+#[cfg(all(feature = "testing", debug_assertions))]
 pub mod testing;
 #[cfg(test)]
 mod tests;

@@ -20,4 +20,5 @@ mod purge;
 mod records;
 mod registration;
 mod shared_contexts;
+#[expect(unsafe_code, reason = "opens the files of a job")]
 mod wrapped;

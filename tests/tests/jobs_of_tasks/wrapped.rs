@@ -8,7 +8,8 @@ use am_via_job::{Carrier, Job};
 fn reach_everything() {
     let job = Job::attach().expect("the job can be reached");
     for task in 0..job.num_tasks() {
-        job.control_file(task).and(job.heap_file(task)).expect("the job's files can be opened");
+        // SAFETY: the files are only opened.
+        unsafe { job.control_file(task).and(job.heap_file(task)) }.expect("the job's files can be opened");
     }
 }
 

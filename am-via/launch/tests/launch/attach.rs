@@ -30,7 +30,8 @@ pub(super) fn task(role: &str) {
             let before = inherited();
             let job = Job::attach().unwrap();
             println!("\n{before} of {} before, {} after", 1 + 2 * job.num_tasks(), inherited());
-            job.control_file(0).and(job.heap_file(0)).unwrap();
+            // SAFETY: the files are only opened.
+            unsafe { job.control_file(0).and(job.heap_file(0)) }.unwrap();
         }
         "be the other" => match Job::attach() {
             Err(JobError::TaskTaken { task, pid }) => {
@@ -75,7 +76,8 @@ pub(super) fn task(role: &str) {
 fn reach_everything() {
     let job = Job::attach().unwrap();
     for task in 0..job.num_tasks() {
-        job.control_file(task).and(job.heap_file(task)).unwrap();
+        // SAFETY: the files are only opened.
+        unsafe { job.control_file(task).and(job.heap_file(task)) }.unwrap();
     }
     assert!(job.launcher_alive());
     assert!(std::ptr::eq(&*job, &*Job::attach().unwrap()), "a process has one job");

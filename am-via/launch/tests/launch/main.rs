@@ -4,9 +4,11 @@
 #![allow(clippy::exit, reason = "a task that ends early is what is tested")]
 
 mod amrun;
+#[expect(unsafe_code, reason = "opens the files of a job")]
 mod attach;
 mod cleanup;
 mod hosts;
+#[expect(unsafe_code, reason = "opens the files of a job")]
 mod library;
 mod support;
 

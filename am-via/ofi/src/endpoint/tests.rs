@@ -106,6 +106,16 @@ fn what_was_sent_to_the_end_arrives_though_its_endpoint_closes() {
     }
 }
 
+#[test]
+fn a_buffer_goes_only_to_the_endpoint_that_has_reserved_it() {
+    let Some(mut pair) = Pair::open() else { return };
+    let mut reserved = pair.a.reserve().map(|(reserved, _)| reserved);
+    assert!(reserved.is_some(), "a new endpoint has free buffers");
+    let other = std::panic::AssertUnwindSafe(|| pair.b.send_reserved(pair.to_b, 1, 1, &mut reserved, |_| {}));
+    assert!(std::panic::catch_unwind(other).is_err());
+    pair.a.give_back(&mut reserved);
+}
+
 /// Reads of all lengths, more than may be in flight at once. Those from another peer are abandoned.
 #[test]
 #[ignore = "needs libfabric"]

@@ -68,7 +68,8 @@ impl Attack {
             }
         };
         let layout = ControlLayout { num_tasks: job.num_tasks(), packet_bytes };
-        let file = job.control_file(0).unwrap();
+        // SAFETY: this is the attack: its victim must survive whatever is written there, and is another process.
+        let file = unsafe { job.control_file(0) }.unwrap();
         let map = |offset, len| Mapping::new(file.as_fd(), offset, len).unwrap();
         let slot = (0..layout.vis())
             .map(|vi| map(layout.vi_slot_offset(vi), layout.vi_slot_bytes()))
@@ -93,13 +94,18 @@ impl Attack {
         }
     }
 
+    fn store(&self, offset: usize, value: u64) {
+        // SAFETY: this process has one thread that accesses the slot.
+        unsafe { self.slot.checked(offset, 8) }.unwrap().copy_from_slice(&value.to_le_bytes());
+    }
+
     /// Writes garbage into the header, the ring and the first slots of the area.
     fn scribble(&mut self) {
         let reach = ControlLayout::area_offset() + 64 * 1024;
         for _ in 0..8 {
             let offset = self.random.below(reach.min(self.slot.len()) / 8) * 8;
             let value = self.number();
-            self.slot.checked(offset, 8).unwrap().copy_from_slice(&value.to_le_bytes());
+            self.store(offset, value);
         }
     }
 
@@ -110,10 +116,10 @@ impl Attack {
         let line = ControlLayout::line_offset(sequence);
         for at in (0..56).step_by(8) {
             let value = if at == 40 { self.random.below(2000) as u64 | 1 << 32 } else { self.number() };
-            self.slot.checked(line + at, 8).unwrap().copy_from_slice(&value.to_le_bytes());
+            self.store(line + at, value);
         }
         let valid = u64::from(sequence) | self.number() << 32;
-        self.slot.checked(line + 56, 8).unwrap().copy_from_slice(&valid.to_le_bytes());
+        self.store(line + 56, valid);
     }
 
     /// Requests a connection as a VI would, to attack it: reliable delivery, transfers of any size.

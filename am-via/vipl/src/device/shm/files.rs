@@ -138,7 +138,8 @@ impl Files {
     /// The head of a task's control file, with its layout checked.
     pub(super) fn open_head(&self, task: u32) -> Result<Arc<Mapping>, DeviceError> {
         // SAFETY: mapped for the device, which changes what the layout leaves to this task.
-        let file = unsafe { self.job.control_file(task) }.map_err(|error| system("opening a control file", error))?;
+        let file = unsafe { self.job.control_file(task) }
+            .map_err(|error| system("opening a control file", error))?;
         let head = Mapping::new(file.as_fd(), 0, self.layout.head_bytes())
             .map_err(|error| system("mapping a control file", error))?;
         let header: Shared<ControlHeader> = within(head.atomics(0), task)?;
@@ -206,7 +207,8 @@ impl Files {
             return Err(DeviceError::Damaged { task, what: "a VI number beyond the last slot" });
         }
         // SAFETY: mapped for the device, which changes what the layout leaves to this task.
-        let file = unsafe { self.job.control_file(task) }.map_err(|error| system("opening a control file", error))?;
+        let file = unsafe { self.job.control_file(task) }
+            .map_err(|error| system("opening a control file", error))?;
         let mapping = Mapping::new(file.as_fd(), self.layout.vi_slot_offset(vi), self.layout.vi_slot_bytes())
             .map_err(|error| system("mapping a VI", error))?;
         // SAFETY: a slot is taken once (`take_vi`), by the two NICs of one connection, each of which makes one `Connection` of it.

@@ -215,7 +215,8 @@ mod tests {
         fn begin(&mut self, message: &HeapBlock) -> MemHandle {
             let registration = Registration { access: ACCESS_READ, ptag: 0 };
             // SAFETY: the tests keep their messages until the end, and do not write them while they are read.
-            let opened = unsafe { self.regions.insert(message.range(), registration, &SharedFiles::default()) };
+            let opened =
+                unsafe { self.regions.insert(message.range(), registration, &SharedFiles::default()) };
             let (region, generation) = opened.expect("the table is empty");
             let handle = MemHandle { region, generation };
             let Self { pipes, regions, heap, allocated, owner, .. } = self;

@@ -402,7 +402,8 @@ unsafe impl Device for Wire {
         let state = self.network.lock();
         let own =
             Claim { region: handle.region, generation: handle.generation, offset, len, ptag: need.ptag };
-        let found = state.regions[self.address.task as usize].own(self.address.context, own, need.access())?;
+        let found =
+            state.regions[self.address.task as usize].own(self.address.context, own, need.access())?;
         // SAFETY: this NIC has registered the memory (`own`), so it stays registered, and so live and left to such copies (`register`'s
         // contract), until a call of this NIC ends the registration: the NIC is borrowed as long as the range.
         Ok(unsafe { HeldRange::hold(found).range() })

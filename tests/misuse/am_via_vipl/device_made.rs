@@ -1,0 +1,11 @@
+//! The layers above believe a device that reports the end of a transfer.
+#![forbid(unsafe_code)]
+
+use am_via_vipl::below::Device;
+
+#[derive(Debug)]
+struct Hasty;
+
+impl Device for Hasty {}
+
+fn main() {}
