@@ -43,8 +43,6 @@
 //! * A peer that ignores its credits can make this task use memory without bound.
 //! * Over `wire`, where several tasks are threads of one process, and between two NICs of one task, a transfer races with a local access to
 //!   the same bytes (`Memory::read`, `Memory::write`): both are plain copies. Wait for the descriptor first.
-//! * The crates below this one (`am-via-os`, `am-via-shm`, `am-via-job`, `am-via-vipl`) pass memory without a lifetime to each other. The
-//!   promises do not cover safe code that uses them directly, instead of this crate.
 
 /// Public, since the compiler shares only what other crates can name; no part of the interface.
 #[cfg(debug_assertions)]

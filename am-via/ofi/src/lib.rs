@@ -1,4 +1,4 @@
-//! Messages between hosts: one reliable-datagram endpoint of libfabric, for callers without unsafe code.
+//! Messages between hosts: one reliable-datagram endpoint of libfabric. Only lending memory to peers is unsafe.
 //!
 //! libfabric (`libfabric.so.1`, version 1.17 or later) is opened with the first endpoint, so that a build needs none of its headers, and a
 //! job on one host does not need the library. The library's objects are tables of functions: `sys` declares the few that are called here,

@@ -193,6 +193,24 @@ impl FreeLine<'_> {
     }
 }
 
+/// Bytes that the peer may be about to write.
+#[derive(Clone, Copy, Debug)]
+pub struct ExpectedArea<'a>(CheckedRange<'a>);
+
+impl ExpectedArea<'_> {
+    /// No bytes.
+    #[must_use]
+    pub fn empty() -> Self {
+        Self(CheckedRange::empty())
+    }
+
+    /// Prefetches the bytes for reading.
+    #[inline(always)]
+    pub fn prefetch_to_read(&self) {
+        self.0.prefetch_to_read();
+    }
+}
+
 /// Outcome of writing an entry.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -439,12 +457,12 @@ impl Connection {
 
     /// The area bytes of the next entry, if it has as many as the last entry that had any. A reader that waits prefetches these bytes at
     /// each look: otherwise it would wait twice, first for the line and then for the bytes. Empty if the last entry had more than
-    /// `WAIT_AHEAD_BYTES_MAX`.
+    /// `WAIT_AHEAD_BYTES_MAX`. They can only be prefetched.
     #[inline(always)]
     #[must_use]
-    pub fn expected_area(&self) -> CheckedRange<'_> {
+    pub fn expected_area(&self) -> ExpectedArea<'_> {
         let len = self.last_len.get() as usize;
-        self.own.area(self.reader.consumed(), if len <= WAIT_AHEAD_BYTES_MAX { len } else { 0 })
+        ExpectedArea(self.own.area(self.reader.consumed(), if len <= WAIT_AHEAD_BYTES_MAX { len } else { 0 }))
     }
 
     /// Sends posts through `outlet` from now on.
@@ -580,6 +598,7 @@ mod tests {
     fn receive(reader: &mut Connection) -> Option<Vec<u8>> {
         let (entry, slot) = reader.poll(&mut Payload::default())?;
         let mut bytes = vec![0; entry.length as usize];
+        // SAFETY: the entry was just polled.
         unsafe { reader.area(slot, entry.length) }.copy_to_slice(&mut bytes);
         reader.release();
         Some(bytes)
@@ -620,6 +639,7 @@ mod tests {
                     let asked = if line % 16 == 1 { 4 * QUARTER } else { len };
                     send(&mut writer, &bytes, asked);
                     let (entry, slot) = reader.poll(&mut Payload::default()).expect("it was sent");
+                    // SAFETY: the entry was just polled.
                     let area = unsafe { reader.area(slot, entry.length) };
                     if slot % RING_LINES == 5 {
                         seen.insert(area.at());
@@ -651,15 +671,17 @@ mod tests {
     #[test]
     fn a_reader_expects_as_many_bytes_as_the_last_message_had() {
         let (mut writer, mut reader) = ends_of(ControlLayout { packet_bytes: 8192, ..LAYOUT });
-        assert!(reader.expected_area().is_empty(), "there was no message");
+        assert!(reader.expected_area().0.is_empty(), "there was no message");
         for len in [1, BESIDE_BYTES, BESIDE_BYTES + 1, WAIT_AHEAD_BYTES_MAX, WAIT_AHEAD_BYTES_MAX + 1, 8192] {
             for _ in 0..2 {
                 send(&mut writer, &vec![7; len], len);
                 let (entry, slot) = reader.poll(&mut Payload::default()).expect("it was sent");
-                reader.prefetch_area(slot, entry.length);
+                // SAFETY: the entry was just polled.
+                unsafe { reader.prefetch_area(slot, entry.length) };
                 reader.release();
-                let (expected, next) =
-                    (reader.expected_area(), unsafe { reader.area(slot.wrapping_add(1), entry.length) });
+                // SAFETY: only the addresses are compared.
+                let next = unsafe { reader.area(slot.wrapping_add(1), entry.length) };
+                let ExpectedArea(expected) = reader.expected_area();
                 if len <= WAIT_AHEAD_BYTES_MAX {
                     assert_eq!((expected.at(), expected.len()), (next.at(), len));
                 } else {

@@ -1,7 +1,7 @@
 //! Shared memory: the memory files of a job, their layout, and the lock-free parts that tasks share.
 //!
-//! This crate is independent of VIA, LAPI and MPI. Its callers are am-via's own crates, which satisfy the conditions of each function. Its
-//! rules:
+//! This crate is independent of VIA, LAPI and MPI. Its callers are am-via's own crates. A function whose soundness depends on its caller is
+//! unsafe. Its rules:
 //!
 //! 1. Memory that another task can write is never behind `&` or `&mut` to plain data: it is accessed by atomics, or by raw pointers and
 //!    copies.
@@ -36,7 +36,7 @@ mod wait;
 
 pub use am_atomics::AtomicOp;
 pub use block::{HeapBlock, HeapOwner};
-pub use connection::{Bell, Connection, FreeLine, Outlet, TELL_AFTER, ViSlot, Written};
+pub use connection::{Bell, Connection, ExpectedArea, FreeLine, Outlet, TELL_AFTER, ViSlot, Written};
 pub use copy::{CheckedRange, Copied};
 pub use draft::Draft;
 pub use heap::{Block, Heap, block_len};

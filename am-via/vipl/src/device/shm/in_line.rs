@@ -2,9 +2,9 @@
 
 use crate::device::{Entry, Link, Payload, Seen};
 use am_via_shm::layout::Attention;
-use am_via_shm::{CheckedRange, Connection, Written};
+use am_via_shm::{CheckedRange, Connection, ExpectedArea, Written};
 
-use super::files::{Files, nothing};
+use super::files::Files;
 
 /// Maximum number of looks at a ring in [`Link::look`], if each task has a core: about 2 us.
 const LOOKS_MAX: u32 = 512;
@@ -21,7 +21,7 @@ pub(super) struct ShmLink<'a> {
 impl Link for ShmLink<'_> {
     #[inline(always)]
     fn look(&self, waits: bool) -> Option<Seen<'_>> {
-        let (mut looks, mut expected) = (0, nothing());
+        let (mut looks, mut expected) = (0, ExpectedArea::empty());
         loop {
             if let Some(seen) = self.connection.look() {
                 if looks == 0 {

@@ -446,8 +446,12 @@ impl Link {
 
 /// The bytes of a line's area from `cut` on.
 fn area_from(end: &Connection, entry: Entry, slot: u32, cut: usize) -> CheckedRange<'_> {
-    // SAFETY: the entry is in the ring of the stand-in, or was polled from it, and is released after it was acknowledged.
-    let area = if keeps_slot(entry) { unsafe { end.area(slot, entry.length) } } else { CheckedRange::empty() };
+    let area = if keeps_slot(entry) {
+        // SAFETY: the entry is in the ring of the stand-in, or was polled from it, and is released after it was acknowledged.
+        unsafe { end.area(slot, entry.length) }
+    } else {
+        CheckedRange::empty()
+    };
     area.part(cut, area.len().saturating_sub(cut)).unwrap_or_else(CheckedRange::empty)
 }
 
