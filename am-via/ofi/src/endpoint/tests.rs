@@ -107,8 +107,9 @@ fn what_was_sent_to_the_end_arrives_though_its_endpoint_closes() {
 }
 
 #[test]
+#[ignore = "needs libfabric"]
 fn a_buffer_goes_only_to_the_endpoint_that_has_reserved_it() {
-    let Some(mut pair) = Pair::open() else { return };
+    let mut pair = Pair::open();
     let mut reserved = pair.a.reserve().map(|(reserved, _)| reserved);
     assert!(reserved.is_some(), "a new endpoint has free buffers");
     let other = std::panic::AssertUnwindSafe(|| pair.b.send_reserved(pair.to_b, 1, 1, &mut reserved, |_| {}));
@@ -200,8 +201,9 @@ fn resident_mb() -> u64 {
 }
 
 #[test]
+#[ignore = "needs libfabric"]
 fn messages_without_the_key_are_dropped_and_counted() {
-    let Some(mut pair) = Pair::open() else { return };
+    let mut pair = Pair::open();
     assert_eq!(pair.b.strangers(), &Strangers::default());
     send_as_a_stranger(&mut pair, 2000, 1);
     let before = resident_mb();
