@@ -3,11 +3,12 @@
 //! A message is a line of JSON over TCP. Both ends send a message at least once a second. A host that is silent for longer than the setting
 //! `host_silence_seconds_max`, or whose connection ends before it has left, is lost.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs;
-use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::io::{self, Read};
+use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,11 @@ use crate::lines::{Lines, say};
 use crate::news::News;
 
 const ALIVE_EVERY: Duration = Duration::from_secs(1);
+/// Time within which a new connection must have sent its whole first line.
+const PROVE_WITHIN: Duration = Duration::from_secs(5);
+/// Most connections that have not sent the secret yet. One more ends the oldest of them, so that connections of strangers that say nothing
+/// keep no watcher out.
+const UNPROVED_MAX: usize = 64;
 /// Time limit for a connection to one address of the first host.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
@@ -175,23 +181,76 @@ fn greet(mut link: TcpStream, host: u32, secret: u64) -> io::Result<(TcpStream, 
 }
 
 fn accept(listener: &TcpListener, secret: u64, silence_max: Duration, tell: &Sender<(u32, Event)>) {
-    for link in listener.incoming() {
-        let tell = tell.clone();
+    let unproved: Arc<Mutex<VecDeque<(u64, TcpStream)>>> = Arc::default();
+    for (number, link) in (0..).zip(listener.incoming()) {
+        let Ok((link, end)) = link.and_then(|link| Ok((link.try_clone()?, link))) else { continue };
+        let mut all = locked(&unproved);
+        if all.len() >= UNPROVED_MAX
+            && let Some((_, oldest)) = all.pop_front()
+        {
+            // Its thread reads the end of the connection.
+            let _ = oldest.shutdown(Shutdown::Both);
+        }
+        all.push_back((number, end));
+        drop(all);
+        let (tell, waiting) = (tell.clone(), Arc::clone(&unproved));
         // If no thread can be started, nothing is received from the host, which reports that it got no answer.
-        let _ = thread::Builder::new().spawn(move || {
-            let Ok(link) = link.and_then(|link| prepared(link, silence_max)) else { return };
-            let Ok(reader) = link.try_clone() else { return };
-            let mut lines = Lines::new(reader);
-            let Ok(Word::Hello { host, secret: theirs }) = lines.hear() else { return };
-            if theirs == secret && tell.send((host, Event::Joined(link))).is_ok() {
+        let started = thread::Builder::new().spawn(move || {
+            let proved = prove(link, secret);
+            locked(&waiting).retain(|&(of, _)| of != number);
+            let Ok((mut lines, host)) = proved else { return };
+            let Ok(link) = lines.stream().link.try_clone().and_then(|link| prepared(link, silence_max))
+            else {
+                return;
+            };
+            if tell.send((host, Event::Joined(link))).is_ok() {
                 listen(&mut lines, host, &tell);
             }
         });
+        if started.is_err() {
+            locked(&unproved).retain(|&(of, _)| of != number);
+        }
     }
 }
 
+/// Reads the first line of a connection, which must be that of a watcher with the secret. Returns its host.
+fn prove(link: TcpStream, secret: u64) -> io::Result<(Lines<Timed>, u32)> {
+    link.set_nodelay(true)?;
+    let mut lines = Lines::new(Timed { link, until: Some(Instant::now() + PROVE_WITHIN) });
+    match lines.hear()? {
+        Word::Hello { host, secret: theirs } if theirs == secret => {
+            lines.stream().until = None;
+            Ok((lines, host))
+        }
+        _ => Err(io::Error::new(io::ErrorKind::PermissionDenied, "not a watcher of this job")),
+    }
+}
+
+/// A connection whose reads all end at one moment, if one is set.
+struct Timed {
+    link: TcpStream,
+    until: Option<Instant>,
+}
+
+impl Read for Timed {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if let Some(until) = self.until {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            self.link.set_read_timeout(Some(left))?;
+        }
+        self.link.read(buffer)
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Forwards a host's messages until its connection ends.
-fn listen(lines: &mut Lines<TcpStream>, host: u32, tell: &Sender<(u32, Event)>) {
+fn listen(lines: &mut Lines<impl Read>, host: u32, tell: &Sender<(u32, Event)>) {
     loop {
         let event = lines.hear().map_or_else(Event::Gone, Event::Said);
         let is_last = matches!(event, Event::Gone(_));
@@ -262,5 +321,31 @@ mod tests {
         assert!(matches!(heard(&mut first)[..], [(2, Heard::Lost(_))]));
         assert!(!first.is_needed(), "one has left, one is lost");
         assert!(Mesh::join(&at.replacen("4d,", "4e,", 1), 1, SILENCE_MAX).is_err(), "a wrong secret");
+    }
+
+    #[test]
+    fn connections_that_say_nothing_are_few_and_keep_no_watcher_out() {
+        let (mut first, at) = Mesh::open(77, SILENCE_MAX).unwrap();
+        let address: SocketAddr = at.split(',').nth(1).unwrap().parse().unwrap();
+        let threads = || fs::read_dir("/proc/self/task").unwrap().count();
+        let before = threads();
+        let silent: Vec<TcpStream> =
+            (0..4 * UNPROVED_MAX).map(|_| TcpStream::connect(address).unwrap()).collect();
+        // Meanwhile the first connections are ended.
+        let mut ended = &silent[0];
+        ended.set_read_timeout(Some(SILENCE_MAX)).unwrap();
+        let read = ended.read(&mut [0]);
+        assert!(!matches!(&read, Err(error) if error.kind() == io::ErrorKind::WouldBlock), "{read:?}");
+        let end = Instant::now() + SILENCE_MAX;
+        while threads() > before + UNPROVED_MAX + 40 {
+            assert!(Instant::now() < end, "{} threads", threads() - before);
+        }
+        let other = thread::spawn(move || Mesh::join(&at, 1, SILENCE_MAX).unwrap());
+        while !other.is_finished() {
+            first.hear();
+            assert!(Instant::now() < end, "the watcher is kept out");
+        }
+        other.join().unwrap().say(&News::GoesOn(true));
+        assert!(matches!(heard(&mut first)[..], [(1, Heard::News(News::GoesOn(true))), ..]));
     }
 }

@@ -5,8 +5,9 @@
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::linux::net::SocketAddrExt as _;
-use std::os::unix::net::{SocketAddr, UnixListener};
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::ptr::{self, NonNull};
 
 use am_via_os::library;
@@ -117,17 +118,15 @@ impl Pmix {
         let (Ok(namespace), Ok(rank)) = (std::env::var("PMIX_NAMESPACE"), std::env::var("PMIX_RANK")) else {
             return Ok(None);
         };
-        let name = SocketAddr::from_abstract_name(format!("am-pmix-{namespace}-{rank}"))?;
-        let taken = match UnixListener::bind_addr(&name) {
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                tracing::warn!(
-                    namespace,
-                    rank,
-                    "another process has joined as this task of PMIx: this process is a job of one"
-                );
-                return Ok(None);
-            }
-            bound => bound?,
+        // SAFETY: no arguments, and the call cannot fail.
+        let own_user = unsafe { libc::geteuid() };
+        let Some(taken) = take_name(&format!("am-pmix-{namespace}-{rank}"), own_user)? else {
+            tracing::warn!(
+                namespace,
+                rank,
+                "another process has joined as this task of PMIx: this process is a job of one"
+            );
+            return Ok(None);
         };
         let library = Library::open()?;
         let mut own = Process { namespace: [0; 256], rank: 0 };
@@ -179,6 +178,40 @@ impl Pmix {
             Ok(())
         }
     }
+}
+
+/// Takes the name of a task, until the socket is closed. `None`: another process of this user has it. Every user can take any abstract name,
+/// and a task whose name is another user's must not go on as a job of one.
+fn take_name(name: &str, own_user: libc::uid_t) -> io::Result<Option<UnixListener>> {
+    let address = SocketAddr::from_abstract_name(name)?;
+    match UnixListener::bind_addr(&address) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+        bound => return bound.map(Some),
+    }
+    let whose = UnixStream::connect_addr(&address).and_then(|holder| user_of(&holder));
+    match whose {
+        Ok(user) if user == own_user => Ok(None),
+        Ok(user) => Err(wrong(format!(
+            "user {user} has the socket @{name}, by which this task of PMIx would be known on this machine: end that user's process, and \
+             start the job again"
+        ))),
+        Err(error) => Err(wrong(format!(
+            "an unknown process has the socket @{name}, by which this task of PMIx would be known on this machine ({error}): end that \
+             process (`ss -xap` lists it), and start the job again"
+        ))),
+    }
+}
+
+/// The user whose process listens at the other end.
+fn user_of(link: &UnixStream) -> io::Result<libc::uid_t> {
+    let mut found = libc::ucred { pid: 0, uid: libc::uid_t::MAX, gid: 0 };
+    let mut len = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: a live socket, and memory for a `ucred` with its length (unix(7), SO_PEERCRED).
+    let code = unsafe {
+        let (at, option) = ((&raw mut found).cast(), libc::SO_PEERCRED);
+        libc::getsockopt(link.as_raw_fd(), libc::SOL_SOCKET, option, at, &raw mut len)
+    };
+    if code == 0 { Ok(found.uid) } else { Err(io::Error::last_os_error()) }
 }
 
 impl Launcher for Pmix {
@@ -271,4 +304,23 @@ fn not_usable(why: String) -> io::Error {
 
 fn c_string(text: &str) -> io::Result<CString> {
     CString::new(text).map_err(io::Error::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_another_user_has_is_an_error_and_no_job_of_one() {
+        let name = |which: &str| format!("am-pmix-test-{}-{which}", std::process::id());
+        // SAFETY: no arguments, and the call cannot fail.
+        let own_user = unsafe { libc::geteuid() };
+        let taken = take_name(&name("own"), own_user).unwrap();
+        assert!(taken.is_some());
+        assert!(take_name(&name("own"), own_user).unwrap().is_none(), "this user's own process has it");
+        let told = take_name(&name("own"), own_user + 1).unwrap_err().to_string();
+        assert!(told.starts_with(&format!("user {own_user} has the socket @am-pmix-test-")), "{told}");
+        drop(taken);
+        assert!(take_name(&name("own"), own_user).unwrap().is_some());
+    }
 }
