@@ -19,10 +19,11 @@ use crate::record::{self, Event, EventKind, Span};
 /// Longest sleep between two checks of a blocking call. An event ends the sleep at once; the limit only bounds the cost of a lost wake-up.
 const SLEEP_MAX: Duration = Duration::from_millis(500);
 
-/// Longest sleep while something waits for a credit, or has to be tried again. Returned credits are an event, which ends the sleep at once.
+/// Longest sleep while something waits for a credit, or has to be tried again, or while a peer copies from or to memory whose exposure
+/// ends: no event tells the end of the copy. Returned credits are an event, which ends the sleep at once.
 /// But a fabric may refuse a post or an access for another reason, such as a full network queue, and no event tells when the reason is
 /// gone.
-const SLEEP_MAX_FOR_CREDIT: Duration = Duration::from_millis(1);
+pub(crate) const SLEEP_MAX_FOR_CREDIT: Duration = Duration::from_millis(1);
 
 /// Maximum number of errors kept for the next call that can report them.
 const STASHED_MAX: usize = 64;
@@ -39,6 +40,8 @@ pub(crate) enum Errors {
     ForCredit,
     /// Keeps all errors, for an operation whose memory is about to be returned.
     Keep,
+    /// Like [`Keep`](Self::Keep), while a peer may be copying, with short sleeps ([`SLEEP_MAX_FOR_CREDIT`]).
+    KeepForCopy,
 }
 
 /// The time left of a wait without a limit.
@@ -131,7 +134,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// Sleeps after an idle poll.
     #[inline(always)]
     fn sleep(&mut self, polls: u32, errors: Errors, left: Duration) {
-        let is_for_credit = errors == Errors::ForCredit || self.engine.is_busy() && self.engine.is_eager();
+        let is_for_credit =
+            matches!(errors, Errors::ForCredit | Errors::KeepForCopy) || self.engine.is_busy() && self.engine.is_eager();
         let limit = if is_for_credit { SLEEP_MAX_FOR_CREDIT } else { SLEEP_MAX };
         if self.fabric.wait(polls, limit.min(left)) {
             self.note_wait(left < Duration::MAX);

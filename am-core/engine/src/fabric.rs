@@ -84,6 +84,9 @@ pub trait InLine {
 
     /// Consumes the packet that the last [`look`](Self::look) returned, like a poll followed by a release.
     fn take(&mut self);
+
+    /// Lets the next polls begin with the packets of other peers. A fabric whose polls take turns anyway does nothing.
+    fn end_turn(&mut self) {}
 }
 
 /// What a fabric returns that cannot take packets in line.

@@ -130,7 +130,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         in_handler::check("unexpose")?;
         let owner = self.owner();
         let mut closing = Some(Closing::new(region));
-        self.wait_for(Errors::Keep, |context| {
+        self.wait_for(Errors::KeepForCopy, |context| {
             let Some(open) = closing.take() else { return Ok(None) };
             match buffer::close(&mut context.fabric, &context.engine, open, owner)? {
                 Ok(buffer) => Ok(Some(buffer)),

@@ -27,4 +27,9 @@ impl<L: Link> InLine for ViInLine<'_, L> {
     fn take(&mut self) {
         self.0.take();
     }
+
+    #[cold]
+    fn end_turn(&mut self) {
+        self.0.end_turn();
+    }
 }

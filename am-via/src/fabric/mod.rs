@@ -11,6 +11,7 @@ mod kept_grants;
 #[expect(unsafe_code, reason = "turns am-core's buffers into checked ranges, and back")]
 mod memory;
 mod peers;
+mod refusals;
 mod registration_cache;
 mod terms;
 
@@ -23,12 +24,12 @@ use am_core::buffer::{
     Access, Arrived, ForEngine, Grant, InlineBytes, JobBuffer, MappedRange, RawBuffer, RawBytes,
     RemoteAddress, SharedMemory, SharedName,
 };
-use am_core::error::{Error, Outcome, RangeFault, Result};
+use am_core::error::{Error, Outcome, Result};
 use am_core::fabric::{
     Arrival, Event, InLine, Limits, Memory, Payload, Peer, PeerIndex, Post, Traffic, Waker, World,
 };
 use am_core::record::{self, EventKind};
-use am_core::task::{ContextNumber, Endpoint, TaskId};
+use am_core::task::{Endpoint, TaskId};
 use am_core::transfer::{Atomic, AtomicOp, Body, Class, OpId, Transfer, Width};
 
 use am_via_shm::{CheckedRange, Storing};
@@ -199,12 +200,6 @@ impl<D: Device> ViaFabric<D> {
         }
     }
 
-    /// The error for a context that its task has closed or whose memory it has taken back, with the failure that ends the job.
-    #[cold]
-    fn closed(&self, endpoint: Endpoint) -> Error {
-        Error::ContextClosed { endpoint, after: self.nic.device.end_of_job().unwrap_or_default() }
-    }
-
     #[inline(always)]
     fn received(&mut self, completion: &Completion) -> Option<Event> {
         let Completion { vi: ViNumber(at), slot, entry } = completion;
@@ -299,40 +294,6 @@ impl<D: Device> ViaFabric<D> {
             }
             Ok(Posted::Retry) => Ok(Outcome::Retry),
             Err(error) => Err(self.refused(own_address(self.endpoint, grant, 0), 0, error)),
-        }
-    }
-
-    /// The error of am-core for an access that the device refused.
-    #[cold]
-    fn refused(&self, at: RemoteAddress, len: u64, error: DeviceError) -> Error {
-        use am_via_vipl::ClaimFault;
-        let why = match error {
-            // A task that leaves a job after a failure first takes back its exposed memory.
-            DeviceError::Refused(ClaimFault::Stale)
-                if !at.grant.is_for_operation() && self.nic.device.job_is_about_to_end() =>
-            {
-                return self.closed(Endpoint::new(at.task, at.context));
-            }
-            DeviceError::Refused(ClaimFault::Stale | ClaimFault::Tag) => RangeFault::Stale,
-            DeviceError::Refused(ClaimFault::Bounds { len }) => RangeFault::Bounds { region_len: len },
-            DeviceError::Refused(ClaimFault::NotWritable) => RangeFault::Access("write"),
-            DeviceError::Refused(ClaimFault::NotReadable) => RangeFault::Access("read"),
-            DeviceError::Refused(ClaimFault::Misaligned) => {
-                return Error::Misaligned { offset: at.offset, size: len };
-            }
-            DeviceError::Refused(ClaimFault::PeerDead) => {
-                let what = self.nic.device.cause_of_death(at.task.0).unwrap_or_default();
-                return Error::PeerFailed { task: at.task, what };
-            }
-            other => return wrong(Endpoint::new(at.task, ContextNumber(0)), other),
-        };
-        Error::RemoteRange {
-            task: at.task,
-            region: at.grant.region & !Grant::OPERATION_BIT,
-            generation: at.grant.generation,
-            offset: at.offset,
-            len,
-            why,
         }
     }
 }
@@ -640,7 +601,7 @@ impl<D: Device> Memory for ViaFabric<D> {
             Ok(range) => Ok(memory::raw_buffer(range)),
             Err(fault) => {
                 let at = own_address(self.endpoint, grant, offset);
-                Err(self.refused(at, len, fault.into()))
+                Err(self.not_in_range(at, len, fault.into()))
             }
         }
     }

@@ -80,9 +80,9 @@ fn a_device_with_entries_at_each_poll_reports_a_new_connection_and_its_entries()
     assert_eq!(came.entry.operation, 1);
 }
 
-/// Messages taken in line before the message of the other peer must have been handled: 16 turns, each of at most 64 messages and then one
-/// poll, and one more, since the poll looks at the next ring after 16 entries of one ring.
-const TAKEN_MAX: u32 = 64 * 17;
+/// Messages taken in line before the message of the other peer must have been handled: one turn, and one more if the device had polled
+/// another ring last.
+const TAKEN_MAX: u32 = 2 * 64;
 
 /// Each message is followed by another one before the receiver takes it in line.
 #[test]
@@ -134,5 +134,5 @@ fn a_source_whose_ring_never_runs_empty_and_is_taken_in_line_starves_nobody() {
             in_turn = 0;
         }
     }
-    assert!(taken > 64, "after a round of progress, messages are taken in line again; {taken} were");
+    assert!(receiver.in_line(source).is_some(), "after a round of progress, messages are taken in line again");
 }

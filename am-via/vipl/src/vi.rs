@@ -385,6 +385,12 @@ impl<L: Link> InLine<'_, L> {
         self.word.is_one_way(label).then_some((seen, &self.link))
     }
 
+    /// Lets the next polls begin with the packets of other peers.
+    #[cold]
+    pub fn end_turn(&mut self) {
+        self.link.end_turn();
+    }
+
     /// Consumes the packet that was looked at, and books the accounts in its immediate word.
     #[inline(always)]
     pub fn take(&mut self) {

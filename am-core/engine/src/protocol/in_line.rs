@@ -43,6 +43,7 @@ impl<P: InLine> MessagesInLine<'_, P> {
     #[inline(always)]
     pub fn look(&mut self, handler: HandlerId) -> Option<NextPacket<'_>> {
         if *self.taken >= TAKEN_MAX {
+            self.packets.end_turn();
             return None;
         }
         self.packets.look(packet::label(Kind::Message, handler))

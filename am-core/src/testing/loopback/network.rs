@@ -28,6 +28,12 @@ impl Network {
     pub fn kill(&self, task: TaskId) {
         self.0.kill(task, "it was killed");
     }
+
+    /// Number of times that a task has slept, and the longest limit of such a sleep.
+    #[must_use]
+    pub fn sleeps(&self, task: TaskId) -> (u64, Duration) {
+        self.0.lock().tasks[task.index()].sleeps
+    }
 }
 
 #[derive(Debug)]
@@ -132,6 +138,8 @@ struct Task {
     /// Whether anything was posted since posted writes were last performed, so that most checks for them are short.
     newly_posted: bool,
     regions: Regions,
+    /// Number of sleeps, and the longest limit of one.
+    sleeps: (u64, Duration),
 }
 
 #[derive(Debug)]
@@ -155,6 +163,7 @@ impl Inner {
             posted: VecDeque::new(),
             newly_posted: false,
             regions: Regions::default(),
+            sleeps: (0, Duration::ZERO),
         };
         let state = State { config, random: Random::new(config.seed), tasks: (0..tasks).map(task).collect() };
         Self { state: Mutex::new(state), news: (0..tasks).map(|_| Condvar::new()).collect() }
@@ -185,6 +194,8 @@ impl Inner {
             || !task.posted.is_empty()
             || task.inbox.iter().any(|queue| !queue.is_empty());
         if !something {
+            let (count, longest) = task.sleeps;
+            task.sleeps = (count + 1, longest.max(limit));
             drop(self.news[own.index()].wait_timeout(state, limit));
         }
     }

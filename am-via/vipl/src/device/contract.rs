@@ -288,6 +288,11 @@ pub unsafe trait Device: std::fmt::Debug {
         self.end_of_job().is_some()
     }
 
+    /// Whether the owner of a NIC is known to have closed it.
+    fn has_closed(&mut self, _nic: NodeAddress) -> bool {
+        false
+    }
+
     /// Whether the process of a task has certainly ended; `false` if this is not known.
     fn has_ended(&self, task: u32) -> bool;
 
@@ -326,6 +331,9 @@ pub trait Link {
 
     /// Posts an entry for which a slot is reserved; returns whether it was posted.
     fn post_reserved(&mut self, entry: Entry) -> bool;
+
+    /// Lets the next polls begin with the entries of other connections.
+    fn end_turn(&mut self);
 }
 
 /// The link of a device that has none.
@@ -345,6 +353,10 @@ impl Link for NoLink {
     }
 
     fn post_reserved(&mut self, _entry: Entry) -> bool {
+        match *self {}
+    }
+
+    fn end_turn(&mut self) {
         match *self {}
     }
 }

@@ -4,7 +4,12 @@ use crate::device::{Entry, Link, Payload, Seen};
 use am_via_shm::layout::Attention;
 use am_via_shm::{CheckedRange, Connection, ExpectedArea, Written};
 
+<<<<<<< ours
 use super::files::Files;
+=======
+use super::MOVES_ON;
+use super::files::{Files, nothing};
+>>>>>>> theirs
 
 /// Maximum number of looks at a ring in [`Link::look`], if each task has a core: about 2 us.
 const LOOKS_MAX: u32 = 512;
@@ -16,6 +21,7 @@ pub(super) struct ShmLink<'a> {
     pub(super) files: &'a Files,
     pub(super) failure_epoch: &'a u32,
     pub(super) eager_polls: &'a u32,
+    pub(super) next_polled: &'a mut usize,
 }
 
 impl Link for ShmLink<'_> {
@@ -60,6 +66,13 @@ impl Link for ShmLink<'_> {
     #[inline(always)]
     fn post_reserved(&mut self, entry: Entry) -> bool {
         post_reserved(self.connection, entry)
+    }
+
+    /// The next poll begins after the ring that was polled last. Each turn of a busy connection moves on by one ring, so that no ring waits
+    /// for more turns than there are rings before it.
+    #[cold]
+    fn end_turn(&mut self) {
+        *self.next_polled |= MOVES_ON;
     }
 }
 

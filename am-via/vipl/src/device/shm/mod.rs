@@ -474,9 +474,9 @@ unsafe impl Device for Shm {
 
     #[inline(always)]
     fn link(&mut self, vi: ViNumber) -> Option<impl Link> {
-        let Self { vis, attention, files, failure_epoch, eager_polls, .. } = self;
+        let Self { vis, attention, files, failure_epoch, eager_polls, next_polled, .. } = self;
         let Some(Some(Vi { connection, .. })) = vis.get_mut(vi.0 as usize) else { return None };
-        Some(ShmLink { connection, attention, files, failure_epoch, eager_polls })
+        Some(ShmLink { connection, attention, files, failure_epoch, eager_polls, next_polled })
     }
 
     #[inline(always)]
@@ -767,6 +767,10 @@ unsafe impl Device for Shm {
     fn job_is_about_to_end(&self) -> bool {
         self.files.wait_for_failure();
         self.files.end_of_job().is_some()
+    }
+
+    fn has_closed(&mut self, nic: NodeAddress) -> bool {
+        self.files.is_closed(&mut self.peers, nic).unwrap_or(false)
     }
 
     fn cause_of_death(&self, task: u32) -> Option<String> {
