@@ -134,8 +134,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// Sleeps after an idle poll.
     #[inline(always)]
     fn sleep(&mut self, polls: u32, errors: Errors, left: Duration) {
-        let is_for_credit =
-            matches!(errors, Errors::ForCredit | Errors::KeepForCopy) || self.engine.is_busy() && self.engine.is_eager();
+        let is_for_credit = matches!(errors, Errors::ForCredit | Errors::KeepForCopy)
+            || self.engine.is_busy() && self.engine.is_eager();
         let limit = if is_for_credit { SLEEP_MAX_FOR_CREDIT } else { SLEEP_MAX };
         if self.fabric.wait(polls, limit.min(left)) {
             self.note_wait(left < Duration::MAX);

@@ -31,10 +31,9 @@ fn a_region_is_taken_back_by_the_context_that_exposed_it_and_by_no_other() {
 fn a_context_that_waits_for_a_copying_peer_sleeps_only_briefly() {
     let _watchdog = Watchdog::new("a copying peer".to_owned(), Duration::from_secs(60));
     let (network, endpoints) = network(Config { reach: Reach::Posted, ..Config::new(2) });
-    let [mut owner, mut peer] = <[Context<_>; 2]>::try_from(
-        endpoints.into_iter().map(Context::new).collect::<Vec<_>>(),
-    )
-    .expect("two tasks");
+    let [mut owner, mut peer] =
+        <[Context<_>; 2]>::try_from(endpoints.into_iter().map(Context::new).collect::<Vec<_>>())
+            .expect("two tasks");
     let memory = owner.alloc(64).expect("memory");
     let region = owner.expose(memory, Access::WRITE).expect("a region");
     let put = Put { to: region.address(0), options: PutOptions::default() };

@@ -134,5 +134,8 @@ fn a_source_whose_ring_never_runs_empty_and_is_taken_in_line_starves_nobody() {
             in_turn = 0;
         }
     }
-    assert!(receiver.in_line(source).is_some(), "after a round of progress, messages are taken in line again");
+    assert!(
+        receiver.in_line(source).is_some(),
+        "after a round of progress, messages are taken in line again"
+    );
 }

@@ -271,7 +271,9 @@ impl Outstanding {
             _ => return None,
         }
         match self.ops.remove(key)? {
-            Op { state: State::Ended(result), end, .. } => Some(Ended { result, kept: end.keep.map(|kept| *kept) }),
+            Op { state: State::Ended(result), end, .. } => {
+                Some(Ended { result, kept: end.keep.map(|kept| *kept) })
+            }
             _ => None,
         }
     }
