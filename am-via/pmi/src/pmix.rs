@@ -205,7 +205,7 @@ fn take_name(name: &str, own_user: libc::uid_t) -> io::Result<Option<UnixListene
 /// The user whose process listens at the other end.
 fn user_of(link: &UnixStream) -> io::Result<libc::uid_t> {
     let mut found = libc::ucred { pid: 0, uid: libc::uid_t::MAX, gid: 0 };
-    let mut len = size_of::<libc::ucred>() as libc::socklen_t;
+    let mut len = libc::socklen_t::try_from(size_of::<libc::ucred>()).map_err(io::Error::other)?;
     // SAFETY: a live socket, and memory for a `ucred` with its length (unix(7), SO_PEERCRED).
     let code = unsafe {
         let (at, option) = ((&raw mut found).cast(), libc::SO_PEERCRED);

@@ -4,12 +4,8 @@ use crate::device::{Entry, Link, Payload, Seen};
 use am_via_shm::layout::Attention;
 use am_via_shm::{CheckedRange, Connection, ExpectedArea, Written};
 
-<<<<<<< ours
-use super::files::Files;
-=======
 use super::MOVES_ON;
-use super::files::{Files, nothing};
->>>>>>> theirs
+use super::files::Files;
 
 /// Maximum number of looks at a ring in [`Link::look`], if each task has a core: about 2 us.
 const LOOKS_MAX: u32 = 512;
