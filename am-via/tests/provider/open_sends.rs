@@ -41,13 +41,13 @@ fn sends_beyond_the_registrations_arrive_and_memory_can_still_be_exposed() {
             )
         });
         let handler = handler.expect("there are few handlers");
-        let data: Vec<Vec<u8>> = (0..SENDS).map(|number| vec![number as u8; BYTES]).collect();
+        let data: Vec<Vec<u8>> = (0..SENDS).map(|number| vec![number.to_le_bytes()[0]; BYTES]).collect();
         context.gfence().expect("both live");
         if context.task() == TaskId(0) {
             let exposed = context.scope(|scope| {
                 for (number, data) in data.iter().enumerate() {
                     let options = AmOptions { announce: true, ..AmOptions::default() };
-                    let message = Amsend { target: TaskId(1), handler, uhdr: &[number as u8], options };
+                    let message = Amsend { target: TaskId(1), handler, uhdr: &[number.to_le_bytes()[0]], options };
                     scope.start(message, data.as_slice()).expect("a send has no limit");
                 }
             });
