@@ -47,7 +47,8 @@ fn sends_beyond_the_registrations_arrive_and_memory_can_still_be_exposed() {
             let exposed = context.scope(|scope| {
                 for (number, data) in data.iter().enumerate() {
                     let options = AmOptions { announce: true, ..AmOptions::default() };
-                    let message = Amsend { target: TaskId(1), handler, uhdr: &[number.to_le_bytes()[0]], options };
+                    let message =
+                        Amsend { target: TaskId(1), handler, uhdr: &[number.to_le_bytes()[0]], options };
                     scope.start(message, data.as_slice()).expect("a send has no limit");
                 }
             });

@@ -326,30 +326,3 @@ fn mpi_opens_again() {
         assert!(error.to_string().contains("context"), "{error}");
     });
 }
-
-/// Collectives at a board in the memory of a task that has left: the error says that the task has left or that the job ends, not that a
-/// region is unknown, which the program has never seen (MPI 5.0, 9.4: an error describes the failed call).
-#[test]
-fn a_task_at_a_board_learns_that_its_owner_has_left() {
-    for tasks in [2, 3] {
-        job("a_task_at_a_board_learns_that_its_owner_has_left").tasks(tasks).run(|| {
-            let environment = Environment::init().expect("the launcher made a job");
-            let world = environment.world();
-            for _ in 0..30 {
-                world.barrier().expect("all tasks take part");
-            }
-            if world.rank() > 0 {
-                let error = loop {
-                    if let Err(error) = world.barrier() {
-                        break error.to_string();
-                    }
-                };
-                println!("{error}");
-                assert!(!error.contains("not exposed"), "{error}");
-                assert!(error.contains("task 0"), "{error}");
-            }
-            // Sessions end like this: each task for itself.
-            let _ = environment.leave();
-        });
-    }
-}

@@ -769,10 +769,6 @@ unsafe impl Device for Shm {
         self.files.end_of_job().is_some()
     }
 
-    fn has_closed(&mut self, nic: NodeAddress) -> bool {
-        self.files.is_closed(&mut self.peers, nic).unwrap_or(false)
-    }
-
     fn cause_of_death(&self, task: u32) -> Option<String> {
         self.files.wait_for_report(task);
         self.files.failure(task)
