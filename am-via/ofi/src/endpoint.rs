@@ -296,7 +296,8 @@ impl Endpoint {
     }
 
     /// Reserves a buffer of [`message_bytes_max`](Self::message_bytes_max) bytes for a message, and returns its memory, which lives as long
-    /// as the endpoint and is left to the caller until the buffer is sent or given back. The endpoint is not [idle](Self::is_idle) until the message has been sent or the buffer given back. `None`: half of
+    /// as the endpoint and is left to the caller until the buffer is sent or given back. The endpoint is not [idle](Self::is_idle) until
+    /// the message has been sent or the buffer given back. `None`: half of
     /// the buffers are in use; the others are kept for messages that are not prepared.
     pub fn reserve(&mut self) -> Option<(Reserved, HeldRange)> {
         if self.free_sends.len() <= self.going_to.len().div_ceil(2) {

@@ -120,7 +120,8 @@ impl ViSlot {
 
     #[inline(always)]
     fn checked(&self, offset: usize, len: usize) -> CheckedRange<'_> {
-        // SAFETY: the writer writes an area before it publishes its line, and the reader reads it until it returns the line's slot; no other
+        // SAFETY: the writer writes an area before it publishes its line, and the reader reads it until it returns the line's slot; no
+        // other
         // accesses the area (`new`'s contract).
         let range = unsafe { self.mapping.checked(offset, len) };
         range.expect("the mapping holds the whole slot, checked when it was made")

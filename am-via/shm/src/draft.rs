@@ -37,7 +37,8 @@ impl Draft {
     /// from `first` on. `before` bytes before each area are left free.
     ///
     /// # Safety
-    /// Until [`close`](Self::close), the memory must stay alive and be left to the areas; and `close` must not be called while a range of an
+    /// Until [`close`](Self::close), the memory must stay alive and be left to the areas; and `close` must not be called while a range of
+    /// an
     /// area is in use.
     pub unsafe fn open(&self, memory: HeldRange, before: usize, first: u32) {
         let offsets = [0; AREAS_MAX];

@@ -87,7 +87,8 @@ impl Mapping {
 
     /// Shares the mapping with a forked copy of this process, like an ordinary mapping of a file.
     pub(crate) fn leave_to_copies(&self) {
-        // SAFETY: the mapping's own entry; its bytes are accessed by atomics and copies only, which may be shared with a copy of the process.
+        // SAFETY: the mapping's own entry; its bytes are accessed by atomics and copies only, which may be shared with a copy of the
+        // process.
         unsafe { fork::forget(self.base()) };
     }
 
@@ -154,7 +155,8 @@ impl Mapping {
     #[inline(always)]
     #[must_use]
     pub unsafe fn checked(&self, offset: usize, len: usize) -> Option<CheckedRange<'_>> {
-        // SAFETY: inside the mapping (`range`), which `self` keeps alive for the lifetime of the range; other accesses: the caller's contract.
+        // SAFETY: inside the mapping (`range`), which `self` keeps alive for the lifetime of the range; other accesses: the caller's
+        // contract.
         let range = self.range(offset, len).map(|at| unsafe { CheckedRange::new(at, len) });
         #[cfg(loom)]
         let range = range.map(|range| {

@@ -2,7 +2,8 @@
 //! spin would have covered, and halves after a wait longer than the longest spin. So recurring short waits never pay for a wake-up, and a
 //! task that is blocked for long uses little processor time.
 //!
-//! While other threads want the processor, a wait sleeps after its first polls. A spin would use up the thread's share of the processor, and
+//! While other threads want the processor, a wait sleeps after its first polls. A spin would use up the thread's share of the processor,
+//! and
 //! the scheduler then lets the others run at the moment at which the awaited message arrives. A sleeper keeps its share, and runs at once
 //! when an event wakes it.
 

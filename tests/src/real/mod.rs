@@ -53,7 +53,8 @@ const PROGRAMS: &[Program] = &[
     ("mpich-collectives", mpich::collectives),
 ];
 
-/// Runs the named programs, or all of them, and prints the table. A name with a slash is a folder of built programs ([`folder`]). Fails if a failure is not a known one, if a known failure did not occur,
+/// Runs the named programs, or all of them, and prints the table. A name with a slash is a folder of built programs ([`folder`]). Fails if
+/// a failure is not a known one, if a known failure did not occur,
 /// or if nothing was run.
 #[must_use]
 pub fn run(names: &[String]) -> ExitCode {

@@ -85,7 +85,8 @@ pub unsafe trait Device: std::fmt::Debug {
     /// The bytes of an area entry. `len` is the peer's claim; the range never exceeds the slot.
     ///
     /// # Safety
-    /// `slot` must be that of an entry of `vi` that has arrived, keeps its slot, and has not been [released](Self::release): the peer, which
+    /// `slot` must be that of an entry of `vi` that has arrived, keeps its slot, and has not been [released](Self::release): the peer,
+    /// which
     /// may be a thread of this process, writes the other slots.
     unsafe fn area(&self, vi: ViNumber, slot: u32, len: u32) -> CheckedRange<'_>;
 

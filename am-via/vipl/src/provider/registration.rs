@@ -233,7 +233,8 @@ impl Registrations {
         };
         self.use_ptag(tag)?;
         let attributes = MemAttributes { ptag: tag.number, ..attributes };
-        // SAFETY: the entry of the table keeps the memory until the device has ended the registration, or is dropped (`deregister`, `close`).
+        // SAFETY: the entry of the table keeps the memory until the device has ended the registration, or is dropped (`deregister`,
+        // `close`).
         // The program accesses it by copies only (`Memory`).
         match unsafe { device.register(range, attributes) } {
             Ok(handle) => {

@@ -304,7 +304,8 @@ impl<D: Device> UserAgent<D> {
         let at = RemoteMemory { task: peer.task, handle: at.handle, offset: at.offset, ptag: theirs.ptag };
         let (id, len) = (*next_transfer, bytes_count(run.len()));
         let local = descriptor.segments[segment].handle;
-        // SAFETY: the registration `local` keeps the memory, and does not end before the transfer (`begin_transfer`). The program accesses it
+        // SAFETY: the registration `local` keeps the memory, and does not end before the transfer (`begin_transfer`). The program accesses
+        // it
         // by copies only (`Memory`).
         let outcome =
             unsafe { if is_write { device.rdma_write(at, run, id) } else { device.rdma_read(at, run, id) } };

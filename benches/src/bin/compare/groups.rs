@@ -22,7 +22,8 @@ pub(crate) enum Group {
     Hosts,
     /// A task for each available core, at most 32: collectives, and messages to a neighbour. Not among the default groups.
     Cores,
-    /// 2 tasks on all available cores, beside three programs that compute: short exchanges after short sleeps. Not among the default groups.
+    /// 2 tasks on all available cores, beside three programs that compute: short exchanges after short sleeps. Not among the default
+    /// groups.
     Busy,
     /// 16 tasks on all available cores: collectives.
     Crowd,

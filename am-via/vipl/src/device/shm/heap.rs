@@ -135,7 +135,8 @@ impl HeapOwner for OwnHeap {
     }
 }
 
-// SAFETY: `Heap` hands out each range once until it is given back, aligned to a page from 64 KiB on; the punched pages are zero. The mapping
+// SAFETY: `Heap` hands out each range once until it is given back, aligned to a page from 64 KiB on; the punched pages are zero. The
+// mapping
 // is fixed, and lives as long as this value. No method panics with a range of the heap, and none allocates a large block: a node of the
 // tables has far less than `LARGE_BYTES`.
 unsafe impl LargeBlocks for OwnHeap {

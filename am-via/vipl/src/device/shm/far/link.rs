@@ -183,7 +183,8 @@ impl Link {
             && !self.has_closed
             && let Some((reserved, memory)) = endpoint.reserve()
         {
-            // SAFETY: a buffer of the endpoint, which outlives the links, and is left to the draft until it is sent or given back; both close
+            // SAFETY: a buffer of the endpoint, which outlives the links, and is left to the draft until it is sent or given back; both
+            // close
             // the draft first, between two posts.
             unsafe { self.draft.open(memory, BEFORE_AREA_BYTES, self.end.consumed()) };
             self.reserved = Some(reserved);
