@@ -1,9 +1,10 @@
 /* Measures an MPI library from a C program, with buffers from malloc: compare GROUP ONLY BATCHES
  * GROUP: pair (two tasks), threads (the same at MPI_THREAD_MULTIPLE), one_core, below (a latency beside am-core's), hosts, cores (a task for
- * each core), busy (two tasks beside programs that compute), crowd (more tasks than cores), kernels, connect (the first exchange), memory (of a task), start (does nothing: the launcher is
- * timed), version (prints the library's name and version). ONLY: names of measurements, separated by commas, or - for all measurements of
- * the group. Rank 0 prints a line for each measurement: NAME BYTES NANOSECONDS (the median of the batches; for memory: bytes of a task). The
- * Rust program `compare` builds and runs this program with each library; the source does not depend on the library. */
+ * each core), busy (two tasks beside programs that compute), crowd (more tasks than cores), kernels, connect (the first exchange), memory (of
+ * a task), start (does nothing: the launcher is timed), version (prints the library's name and version). ONLY: names of measurements,
+ * separated by commas, or - for all measurements of the group. Rank 0 prints a line for each measurement: NAME BYTES NANOSECONDS (the
+ * median of the batches; for memory: bytes of a task). The Rust program `compare` builds and runs this program with each library; the source
+ * does not depend on the library. */
 #include <fcntl.h>
 #include <mpi.h>
 #include <pthread.h>
@@ -479,17 +480,18 @@ static void cores(void)
 /* Short exchanges after short sleeps: the time that the slower task has spent in all of them. */
 static void busy(void)
 {
-    enum { EXCHANGES = 1200, BYTES = 16, SLEEP_MICROSECONDS = 500 };
+    enum { EXCHANGES = 1200, SLEEP_MICROSECONDS = 500 };
+    const int bytes = 16;
     double seconds = 0, slowest;
     if (!is_wanted("busy_exchange")) return;
     for (int i = 0; i < EXCHANGES; i++) {
         usleep(SLEEP_MICROSECONDS);
         double start = MPI_Wtime();
-        MPI_Sendrecv_replace(in, BYTES, MPI_BYTE, 1 - rank, 1, 1 - rank, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Sendrecv_replace(in, BYTES, 1 - rank, 1, 1 - rank, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         seconds += since(start);
     }
     MPI_Reduce(&seconds, &slowest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
-    if (rank == 0) printf("busy_exchange %d %.1f\n", BYTES, slowest * 1e9 / EXCHANGES);
+    if (rank == 0) printf("busy_exchange %d %.1f\n", bytes, slowest * 1e9 / EXCHANGES);
 }
 
 static void crowd(void)
