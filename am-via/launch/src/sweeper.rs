@@ -85,8 +85,12 @@ mod tests {
             |value: &str| Command::new("sleep").arg("1000").env("AM_TEST_JOB", value).spawn().unwrap();
         let (mut marked, mut bystander) = (start(&format!("1{mark}")), start("1:other"));
         let Sweeper { mut child } = Sweeper::start(&mark).unwrap();
-        let arguments = fs::read_to_string(format!("/proc/{}/cmdline", child.id())).unwrap();
-        assert!(!arguments.is_empty() && !arguments.contains(&mark), "{arguments:?}");
+        let arguments = || fs::read_to_string(format!("/proc/{}/cmdline", child.id())).unwrap();
+        // A process has no arguments for a moment after it was started: the kernel closes its files first.
+        while arguments().is_empty() {
+            std::thread::yield_now();
+        }
+        assert!(arguments().contains("am-sweeper") && !arguments().contains(&mark), "{}", arguments());
         // As if the launcher had been killed.
         drop(child.stdin.take());
         assert_eq!(marked.wait().unwrap().code(), None);

@@ -181,8 +181,7 @@ impl Pmix {
 }
 
 /// Takes the name of a task, until the socket is closed. `None`: another process of this user has it. Every user can take any abstract
-/// name,
-/// and a task whose name is another user's must not go on as a job of one.
+/// name, and a task whose name is another user's must not go on as a job of one.
 fn take_name(name: &str, own_user: libc::uid_t) -> io::Result<Option<UnixListener>> {
     let address = SocketAddr::from_abstract_name(name)?;
     match UnixListener::bind_addr(&address) {
