@@ -1,12 +1,16 @@
 //! The calls of a job for the layers that carry messages.
 
-use std::os::fd::BorrowedFd;
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::OnceLock;
 
 use am_via_os::atomics::Ordering;
 use am_via_os::fork;
-use am_via_shm::SleepBarrier;
+use am_via_shm::layout_job::TaskEntry;
+use am_via_shm::{Shared, SleepBarrier};
 
-use super::{Job, JobError, network};
+use super::invitation::open_inherited_or_launchers;
+use super::{Job, JobError, LazyFiles, control_of, has_inode, heap_of, network};
 
 /// Calls of a job for the layers that carry messages. They are not methods of [`Job`], so that a program that holds a job does not see
 /// them.
@@ -61,6 +65,39 @@ pub trait Carrier {
     /// Publishes the network address of a context of this task. Returns whether it was published: `false` if it is too long, or there is no
     /// such context.
     fn set_network_address(&self, context: u32, address: &[u8]) -> bool;
+}
+
+impl Job {
+    pub(super) fn control(&self, task: u32) -> Result<BorrowedFd<'_>, JobError> {
+        self.open_once(task, "control", |files| &files.control, control_of)
+    }
+
+    pub(super) fn heap(&self, task: u32) -> Result<BorrowedFd<'_>, JobError> {
+        self.open_once(task, "heap", |files| &files.heap, heap_of)
+    }
+
+    fn open_once(
+        &self,
+        task: u32,
+        what: &'static str,
+        slot: impl Fn(&LazyFiles) -> &OnceLock<File>,
+        number_and_inode: fn(&Shared<TaskEntry>) -> (i32, u64),
+    ) -> Result<BorrowedFd<'_>, JobError> {
+        let unknown = JobError::UnknownTask { task, num_tasks: self.num_tasks };
+        let (Some(files), Some(entry)) = (self.files.get(task as usize), self.entries.get(task as usize))
+        else {
+            return Err(unknown);
+        };
+        let slot = slot(files);
+        if let Some(file) = slot.get() {
+            return Ok(file.as_fd());
+        }
+        let (number, inode) = number_and_inode(entry);
+        let launcher_pid = self.header.launcher_pid.load(Ordering::Relaxed);
+        let file = open_inherited_or_launchers(number, launcher_pid, |file| has_inode(file, inode))
+            .map_err(|source| JobError::Unreachable { what, task, number, launcher_pid, source })?;
+        Ok(slot.get_or_init(|| file).as_fd())
+    }
 }
 
 impl Carrier for Job {

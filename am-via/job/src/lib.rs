@@ -40,7 +40,7 @@ mod watcher;
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -442,37 +442,6 @@ impl Job {
     #[must_use]
     pub fn setting(&self, name: &str) -> Option<String> {
         self.settings.value(name)
-    }
-
-    fn control(&self, task: u32) -> Result<BorrowedFd<'_>, JobError> {
-        self.open_once(task, "control", |files| &files.control, control_of)
-    }
-
-    fn heap(&self, task: u32) -> Result<BorrowedFd<'_>, JobError> {
-        self.open_once(task, "heap", |files| &files.heap, heap_of)
-    }
-
-    fn open_once(
-        &self,
-        task: u32,
-        what: &'static str,
-        slot: impl Fn(&LazyFiles) -> &OnceLock<File>,
-        number_and_inode: fn(&Shared<TaskEntry>) -> (i32, u64),
-    ) -> Result<BorrowedFd<'_>, JobError> {
-        let unknown = JobError::UnknownTask { task, num_tasks: self.num_tasks };
-        let (Some(files), Some(entry)) = (self.files.get(task as usize), self.entries.get(task as usize))
-        else {
-            return Err(unknown);
-        };
-        let slot = slot(files);
-        if let Some(file) = slot.get() {
-            return Ok(file.as_fd());
-        }
-        let (number, inode) = number_and_inode(entry);
-        let launcher_pid = self.header.launcher_pid.load(Ordering::Relaxed);
-        let file = open_inherited_or_launchers(number, launcher_pid, |file| has_inode(file, inode))
-            .map_err(|source| JobError::Unreachable { what, task, number, launcher_pid, source })?;
-        Ok(slot.get_or_init(|| file).as_fd())
     }
 
     /// Number of bytes of each heap file, taken from this task's own file, since every task can write to the job file.

@@ -210,7 +210,8 @@ fn messages_without_the_key_are_dropped_and_counted() {
     send_as_a_stranger(&mut pair, 60_000, 50);
     let grown = resident_mb().saturating_sub(before);
     println!("{:?}, {grown} MB", pair.b.strangers());
-    assert!(grown < 100, "60 000 messages of 64 bytes take {grown} MB");
+    // A message that is kept takes 16 KiB. Other tests of this process use memory, too.
+    assert!(grown < 60_000 * 16 / 1024 / 3, "60 000 messages of 64 bytes take {grown} MB");
 }
 
 #[test]

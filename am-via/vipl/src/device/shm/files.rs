@@ -11,7 +11,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::device::{DeviceError, NodeAddress};
+use crate::device::{DeviceError, NodeAddress, Waker};
 use am_via_job::{Carrier, Job, SLEEP, WaitFacts};
 use am_via_os::atomics::{AtomicU64, Ordering};
 use am_via_os::limits::{Resource, limit};
@@ -111,6 +111,21 @@ impl Files {
         while !is_so() && self.job.launcher_alive() && Instant::now() < end {
             std::thread::sleep(LOOK_EVERY);
         }
+    }
+
+    pub(super) fn cause_of_death(&self, task: u32) -> Option<String> {
+        self.wait_for_report(task);
+        self.failure(task)
+    }
+
+    pub(super) fn has_certainly_ended(&self, task: u32) -> bool {
+        // The system is asked only about tasks that the launcher has reported as failed.
+        self.is_failed(task) && (self.is_far(task) || self.has_ended(task))
+    }
+
+    pub(super) fn job_is_about_to_end(&self) -> bool {
+        self.wait_for_failure();
+        self.end_of_job().is_some()
     }
 
     pub(super) fn fail(&self, why: &str) {
@@ -498,6 +513,10 @@ pub(super) fn heap_file(job: &Job, task: u32) -> Result<File, DeviceError> {
     let file = unsafe { job.heap_file(task) }.map_err(|error| system("opening a heap file", error))?;
     let owned = file.as_fd().try_clone_to_owned().map_err(|error| system("opening a heap file", error))?;
     Ok(File::from(owned))
+}
+
+pub(super) fn waker(doorbell: Shared<Doorbell>) -> Waker {
+    Arc::new(move || doorbell.ring_always())
 }
 
 pub(super) fn doorbell(head: &Arc<Mapping>, context: u32) -> Result<Shared<Doorbell>, DeviceError> {

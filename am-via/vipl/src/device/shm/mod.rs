@@ -358,9 +358,8 @@ impl FreeSlot for FreeLine<'_> {
     }
 }
 
-// SAFETY: transfers within a host are over when the call returns; those of the network end with `Far`'s report. `deregister` returns `Done`
-// when no hazard line names the region and no peer holds a key of the network. A dropped device closes its registrations, and waits for or
-// ends what the network still accesses (`Drop`).
+// SAFETY: transfers within a host are over when the call returns; `Far` reports the end of others. `deregister` returns `Done` when no
+// hazard line names the region and no peer holds a key. A dropped device closes its registrations, and its endpoint.
 unsafe impl Device for Shm {
     type FreeSlot<'a> = FreeLine<'a>;
 
@@ -481,11 +480,9 @@ unsafe impl Device for Shm {
 
     #[inline(always)]
     unsafe fn area(&self, vi: ViNumber, slot: u32, len: u32) -> CheckedRange<'_> {
-        match self.vis.get(vi.0 as usize) {
-            // SAFETY: the caller's contract.
-            Some(Some(found)) => unsafe { found.connection.area(slot, len) },
-            _ => files::nothing(),
-        }
+        let Some(Some(found)) = self.vis.get(vi.0 as usize) else { return files::nothing() };
+        // SAFETY: the caller's contract.
+        unsafe { found.connection.area(slot, len) }
     }
 
     #[inline(always)]
@@ -765,18 +762,15 @@ unsafe impl Device for Shm {
     }
 
     fn job_is_about_to_end(&self) -> bool {
-        self.files.wait_for_failure();
-        self.files.end_of_job().is_some()
+        self.files.job_is_about_to_end()
     }
 
     fn cause_of_death(&self, task: u32) -> Option<String> {
-        self.files.wait_for_report(task);
-        self.files.failure(task)
+        self.files.cause_of_death(task)
     }
 
     fn has_ended(&self, task: u32) -> bool {
-        // The system is asked only about tasks that the launcher has reported as failed.
-        self.files.is_failed(task) && (self.files.is_far(task) || self.files.has_ended(task))
+        self.files.has_certainly_ended(task)
     }
 
     fn host(&self, task: u32) -> u32 {
@@ -785,10 +779,8 @@ unsafe impl Device for Shm {
 
     fn ring(&mut self, to: NodeAddress) -> Result<(), DeviceError> {
         // A task on another host waits for entries, which wake it.
-        if self.far.is_some() && self.files.is_far(to.task) {
-            return Ok(());
-        }
-        self.files.ring(&mut self.peers, to, self.barrier)
+        let is_far = self.far.is_some() && self.files.is_far(to.task);
+        if is_far { Ok(()) } else { self.files.ring(&mut self.peers, to, self.barrier) }
     }
 
     fn fail(&mut self, why: &str) {
@@ -796,8 +788,7 @@ unsafe impl Device for Shm {
     }
 
     fn waker(&self) -> Waker {
-        let doorbell = self.doorbell.clone();
-        Arc::new(move || doorbell.ring_always())
+        files::waker(self.doorbell.clone())
     }
 }
 
