@@ -5,7 +5,8 @@
  * The paths posted_*:DEPTH and early_*:DEPTH measure a message while DEPTH posted receives, or DEPTH early messages, match nothing. These
  * receives and messages are completed only after the counting.
  * The paths put, get and so on are calls on a window whose memory both ranks have mapped, each with a flush; the peer does nothing.
- * A path with the name of a collective is this collective; rank 1 is the root of reduce and gather, and rank 0 the root of bcast. */
+ * A path with the name of a collective is this collective; rank 1 is the root of reduce and gather, and rank 0 the root of bcast. A job of
+ * three ranks has no pipe for rank 2. */
 #include <mpi.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -340,8 +341,8 @@ static const struct {
     { "fetch_and_op", fetch_and_op }, { "compare_and_swap", compare_and_swap }, { "accumulate", accumulate }, { "get_accumulate", get_accumulate },
 };
 
-/* A collective of `bytes` bytes. Rank 0 enters first. Rank 1 waits 200 microseconds more, so that rank 0 has done all that it can do
- * before rank 1 enters. */
+/* A collective of `bytes` bytes, of two or three ranks. The others enter first. Rank 1 waits 200 microseconds more, so that they have done
+ * all that they can do before rank 1 enters. */
 #define COLLECTIVE(name, ...) \
     COUNTED static void counted_##name(void) { __VA_ARGS__; } \
     static void name(int counted) \
@@ -351,24 +352,32 @@ static const struct {
             __VA_ARGS__; \
             return; \
         } \
+        if (rank == 2) { \
+            __VA_ARGS__; \
+            return; \
+        } \
         wait_for_turn(); \
         usleep(200); \
         if (counted) counted_##name(); \
         else { __VA_ARGS__; } \
     }
 
-static long out[2][BYTES_MAX / sizeof(long)], into[2 * BYTES_MAX / sizeof(long)];
+static long out[3][BYTES_MAX / sizeof(long)], into[3 * BYTES_MAX / sizeof(long)];
 #define LONGS (bytes / (int)sizeof(long))
 
 COLLECTIVE(bcast, MPI_Bcast(out, LONGS, MPI_LONG, 0, MPI_COMM_WORLD))
 COLLECTIVE(reduce, MPI_Reduce(out, into, LONGS, MPI_LONG, MPI_SUM, 1, MPI_COMM_WORLD))
 COLLECTIVE(gather, MPI_Gather(out, LONGS, MPI_LONG, into, LONGS, MPI_LONG, 1, MPI_COMM_WORLD))
+COLLECTIVE(barrier, MPI_Barrier(MPI_COMM_WORLD))
+COLLECTIVE(allreduce, MPI_Allreduce(out, into, LONGS, MPI_LONG, MPI_SUM, MPI_COMM_WORLD))
+COLLECTIVE(alltoall, MPI_Alltoall(out, LONGS, MPI_LONG, into, LONGS, MPI_LONG, MPI_COMM_WORLD))
 
 static const struct {
     const char *name;
     Step *step;
 } collective_steps[] = {
     { "bcast", bcast }, { "reduce", reduce }, { "gather", gather },
+    { "barrier", barrier }, { "allreduce", allreduce }, { "alltoall", alltoall },
 };
 
 static Step *step_on_window(const char *path)
@@ -405,8 +414,8 @@ int main(int argc, char **argv)
     if (argc != 5) stop("usage: count PATH BYTES MESSAGES TURNS");
     bytes = atoi(argv[2]);
     if (bytes < 0 || bytes > BYTES_MAX) stop("BYTES is 0 to 1048576");
-    own_turn = open_turn(argv[4], rank);
-    peer_turn = open_turn(argv[4], 1 - rank);
+    own_turn = open_turn(argv[4], rank == 1);
+    peer_turn = open_turn(argv[4], rank == 0);
     memset(data, 1, sizeof data);
 
     Step *on_window = step_on_window(argv[1]), *step = on_window ? on_window : step_of(argv[1]);

@@ -75,11 +75,13 @@ const SOURCE: &str = include_str!("../../../c/count.c");
 #[derive(Clone, Copy)]
 enum Counted {
     C(&'static str),
+    /// A collective in a job of three tasks.
+    OfThree(&'static str),
     Rust(Path),
 }
 
 /// The counted paths, with their names for the reader. In a window, 64 requests are pending at once.
-const ROWS: [(&str, Counted, &[usize]); 31] = [
+const ROWS: [(&str, Counted, &[usize]); 34] = [
     ("MPI_Send", Counted::C("send"), &[8, 64, 1024]),
     ("MPI_Recv", Counted::C("receive"), &[8, 64, 1024]),
     ("MPI_Isend+Waitall/64", Counted::C("isend"), &[8]),
@@ -112,6 +114,10 @@ const ROWS: [(&str, Counted, &[usize]); 31] = [
     ("MPI_Bcast", Counted::C("bcast"), &[8]),
     ("MPI_Reduce", Counted::C("reduce"), &[8]),
     ("MPI_Gather", Counted::C("gather"), &[8]),
+    // Collectives of three tasks, in which each task sends. The counted task enters last.
+    ("MPI_Barrier/3", Counted::OfThree("barrier"), &[8]),
+    ("MPI_Allreduce/3", Counted::OfThree("allreduce"), &[8]),
+    ("MPI_Alltoall/3", Counted::OfThree("alltoall"), &[8]),
     ("send", Counted::Rust(Path::Send), &[8]),
     ("recv", Counted::Rust(Path::Receive), &[8]),
     ("amsend", Counted::Rust(Path::Amsend), &[8]),
@@ -243,7 +249,9 @@ impl Programs {
     ) -> Result<f64, Failure> {
         let turns = self.pipes.name();
         let (program, arguments) = match counted {
-            Counted::C(path) => (&self.c, vec![path.to_owned(), bytes.to_string(), messages.to_string()]),
+            Counted::C(path) | Counted::OfThree(path) => {
+                (&self.c, vec![path.to_owned(), bytes.to_string(), messages.to_string()])
+            }
             Counted::Rust(path) => {
                 let path = path.to_possible_value().expect("each path has a name on the command line");
                 let path = format!("--path={}", path.get_name());
@@ -266,6 +274,9 @@ impl Programs {
         command.arg(format!("--callgrind-out-file={}", profile.display()));
         command.args(["--collect-atstart=no", "--toggle-collect=*counted_*"]);
         command.arg(format!("--log-file={}", log.display())).arg(program).args(&arguments).arg(&turns);
+        if matches!(counted, Counted::OfThree(_)) {
+            command.args([":", "-n", "1"]).arg(program).args(&arguments).arg(&turns);
+        }
         // Under valgrind, address space is scarce.
         command.env("AM_HEAP_BYTES", "64M");
         // Otherwise the sender would measure whether it shares a cache with the receiver, and the path of a store would depend on that.
