@@ -69,7 +69,10 @@ static void check_duplicates(void) {
             CHECK(deleted == KEYS);
         }
         copied = deleted = 0;
+        other_type = MPI_INT;
         CHECK((MPI_Type_dup(type, &other_type) != MPI_SUCCESS) == fails);
+        /* The standard leaves the handle open; a call that fails stores the null handle, as in other libraries. */
+        CHECK((other_type == MPI_DATATYPE_NULL) == fails);
         CHECK(copied == failing && deleted == (fails ? failing : 0));
         if (!fails) {
             MPI_Type_free(&other_type);

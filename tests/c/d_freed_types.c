@@ -92,13 +92,30 @@ int main(int argc, char **argv) {
     type = three(&number);
     MPI_Type_free(&type);
     CHECK(deleted > before);
+    /* Constructors take types by value: neither a type that another was made of nor one that its contents returned is in use. */
+    before = deleted;
+    type = three(&number);
+    MPI_Type_contiguous(2, type, &larger);
+    MPI_Type_dup(type, &other);
+    MPI_Type_free(&type);
+    CHECK(deleted == before + 1);
+    int count;
+    MPI_Aint none;
+    MPI_Type_get_contents(larger, 1, 0, 1, &count, &none, &inner);
+    CHECK(count == 2);
+    MPI_Type_set_attr(inner, keyval, &number);
+    MPI_Type_free(&inner);
+    CHECK(deleted == before + 2);
+    MPI_Type_free(&larger);
+    MPI_Type_free(&other);
+    CHECK(deleted == before + 2);
     MPI_Op_free(&op);
     MPI_Type_free_keyval(&keyval);
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Finalize();
     MPI_Finalized(&flag);
-    /* 100 rounds with two types each, and three types. */
-    if (deleted != 203) {
+    /* 100 rounds with two types each, and five types. */
+    if (deleted != 205) {
         printf("rank %d: %d types were deleted\n", rank, deleted);
         return 1;
     }

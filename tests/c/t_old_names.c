@@ -9,6 +9,8 @@ static void hear(MPI_Comm *comm, int *code, ...) { (void)comm, heard = class_of(
     do {                                                                                          \
         MPI_Fint number = MPI_##kind##_c2f(handle);                                               \
         CHECK(number == (MPI_Fint)(MPI_Aint)(handle) && MPI_##kind##_f2c(number) == (handle));    \
+        /* The names for profiling layers are there, too (MPI 5.0 section 15.2). */               \
+        CHECK(PMPI_##kind##_c2f(handle) == number && PMPI_##kind##_f2c(number) == (handle));      \
     } while (0)
 
 static void numbers(void) {

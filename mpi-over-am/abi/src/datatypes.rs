@@ -52,10 +52,7 @@ impl Form for Large {
 /// There are a million datatypes already.
 pub(crate) fn keep_datatype(mpi: &Mpi, datatype: Datatype) -> Outcome<MPI_Datatype> {
     let handle = mpi.datatypes.insert(datatype.clone())?;
-    // A type that the contents of another one tell has several handles. The first is the one that functions of the program get.
-    if datatype.number() == 0 {
-        datatype.set_number(handle as u64);
-    }
+    datatype.set_number(handle as u64);
     Ok(MPI_Datatype(handle))
 }
 
@@ -66,9 +63,11 @@ fn make<F: Form>(
 ) -> c_int {
     on_process(function, |mpi| {
         let at = not_null(at)?;
-        let new = make(mpi)?;
-        unsafe { *at = keep_datatype(mpi, if F::IS_LARGE { new.made_large() } else { new })? };
-        Ok(())
+        let made =
+            make(mpi).and_then(|new| keep_datatype(mpi, if F::IS_LARGE { new.made_large() } else { new }));
+        // Not before the type is made: `at` may be in the list of the types that it is made of.
+        unsafe { *at = made.as_ref().copied().unwrap_or(MPI_DATATYPE_NULL) };
+        made.map(drop)
     })
 }
 
@@ -256,6 +255,7 @@ constructors! {
 pub(crate) unsafe fn mpi_type_dup(old: MPI_Datatype, new: *mut MPI_Datatype) -> c_int {
     on_process("MPI_Type_dup", |mpi| {
         let (new, datatype) = (not_null(new)?, any_datatype_of(mpi, old)?);
+        unsafe { *new = MPI_DATATYPE_NULL };
         let handle = keep_datatype(mpi, Datatype::dup(&datatype))?;
         let properties = crate::type_objects::duplicated(mpi, old).inspect_err(|_| {
             mpi.datatypes.remove(handle.0);

@@ -172,7 +172,7 @@ fn handle_to_tell(mpi: &Mpi, datatype: &Datatype) -> Outcome<MPI_Datatype> {
     }
     match mpi.handle_of(datatype).filter(|_| datatype.as_predefined().is_some()) {
         Some(handle) => Ok(handle),
-        None => keep_datatype(mpi, datatype.clone()),
+        None => keep_datatype(mpi, datatype.by_value()),
     }
 }
 

@@ -210,7 +210,7 @@ impl Datatype {
         contents: Contents,
     ) -> Self {
         let committed = AtomicBool::new(false);
-        let number = AtomicU64::new(0);
+        let (contents, number) = (Arc::new(contents), AtomicU64::new(0));
         Self(Repr::Derived(Arc::new(Derived {
             layout,
             signature,

@@ -1,8 +1,9 @@
 //! How a datatype was made (MPI 5.0 section 5.1.13).
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use super::{Datatype, Repr};
+use super::{Datatype, Derived, Repr};
 
 /// The constructor of a type (`MPI_COMBINER_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -91,7 +92,7 @@ impl Contents {
     }
 
     pub(crate) fn types<'a>(mut self, types: impl IntoIterator<Item = &'a Datatype>) -> Self {
-        self.datatypes.extend(types.into_iter().cloned());
+        self.datatypes.extend(types.into_iter().map(Datatype::by_value));
         self
     }
 
@@ -120,14 +121,34 @@ impl Contents {
 }
 
 impl Datatype {
+    /// A type of its own that is equal to this one, without its number: a type that another one is made of, or that
+    /// `MPI_Type_get_contents` returns (MPI 5.0 sections 5.1.9 and 5.1.13: constructors take types by value, and freeing one does not affect
+    /// the other).
+    #[must_use]
+    pub fn by_value(&self) -> Self {
+        match &self.0 {
+            Repr::Predefined(_) => self.clone(),
+            Repr::Derived(derived) => Self(Repr::Derived(Arc::new(Derived {
+                layout: Arc::clone(&derived.layout),
+                signature: Arc::clone(&derived.signature),
+                contents: Arc::clone(&derived.contents),
+                bounds: derived.bounds,
+                basic: derived.basic,
+                committed: AtomicBool::new(self.is_committed()),
+                number: AtomicU64::new(0),
+            }))),
+        }
+    }
+
     /// The same type, marked as made by a call with large counts (`MPI_Type_vector_c` and the like). A predefined type, or a type that has
     /// clones, stays as it is.
     #[must_use]
     pub fn made_large(mut self) -> Self {
         if let Repr::Derived(derived) = &mut self.0
-            && let Some(derived) = Arc::get_mut(derived)
+            && let Some(contents) =
+                Arc::get_mut(derived).and_then(|derived| Arc::get_mut(&mut derived.contents))
         {
-            derived.contents.is_large = true;
+            contents.is_large = true;
         }
         self
     }

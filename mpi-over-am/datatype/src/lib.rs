@@ -63,7 +63,7 @@ struct Derived {
     signature: Arc<Signature>,
     bounds: Bounds,
     basic: Basic,
-    contents: Contents,
+    contents: Arc<Contents>,
     committed: AtomicBool,
     /// The type's number in the layer above; 0 until set.
     number: AtomicU64,
@@ -126,7 +126,7 @@ impl Datatype {
         }
     }
 
-    /// Whether there is another clone of this constructed type: in an operation under way, in a type made of it, or elsewhere.
+    /// Whether there is another clone of this constructed type: in an operation under way, or elsewhere.
     #[must_use]
     pub fn is_shared(&self) -> bool {
         matches!(&self.0, Repr::Derived(derived) if Arc::strong_count(derived) > 1)
@@ -309,7 +309,7 @@ impl PartialEq for Datatype {
     fn eq(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
             (Repr::Predefined(own), Repr::Predefined(other)) => own == other,
-            (Repr::Derived(own), Repr::Derived(other)) => Arc::ptr_eq(own, other),
+            (Repr::Derived(own), Repr::Derived(other)) => Arc::ptr_eq(&own.contents, &other.contents),
             _ => false,
         }
     }

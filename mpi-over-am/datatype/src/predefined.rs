@@ -18,7 +18,7 @@ pub enum Predefined {
     Int,
     /// `MPI_LONG`
     Long,
-    /// `MPI_LONG_LONG`
+    /// `MPI_LONG_LONG_INT`, with the synonym `MPI_LONG_LONG`
     LongLong,
     /// `MPI_UNSIGNED_SHORT`
     UnsignedShort,
@@ -30,7 +30,7 @@ pub enum Predefined {
     UnsignedLongLong,
     /// `MPI_FLOAT`
     Float,
-    /// `MPI_C_FLOAT_COMPLEX`
+    /// `MPI_C_COMPLEX`, with the synonym `MPI_C_FLOAT_COMPLEX`
     FloatComplex,
     /// `MPI_CXX_FLOAT_COMPLEX`
     CxxFloatComplex,
@@ -192,13 +192,13 @@ const FACTS: [Facts; 70] = [
     facts("MPI_SHORT", [2, 2, 2, 2], Kind::Signed),
     facts("MPI_INT", [4, 4, 4, 4], Kind::Signed),
     facts("MPI_LONG", [8, 8, 8, 4], Kind::Signed),
-    facts("MPI_LONG_LONG", [8, 8, 8, 8], Kind::Signed),
+    facts("MPI_LONG_LONG_INT", [8, 8, 8, 8], Kind::Signed),
     facts("MPI_UNSIGNED_SHORT", [2, 2, 2, 2], Kind::Unsigned),
     facts("MPI_UNSIGNED", [4, 4, 4, 4], Kind::Unsigned),
     facts("MPI_UNSIGNED_LONG", [8, 8, 8, 4], Kind::Unsigned),
     facts("MPI_UNSIGNED_LONG_LONG", [8, 8, 8, 8], Kind::Unsigned),
     facts("MPI_FLOAT", [4, 4, 4, 4], Kind::Float),
-    facts("MPI_C_FLOAT_COMPLEX", [8, 8, 4, 8], Kind::Complex),
+    facts("MPI_C_COMPLEX", [8, 8, 4, 8], Kind::Complex),
     facts("MPI_CXX_FLOAT_COMPLEX", [8, 8, 4, 8], Kind::Complex),
     facts("MPI_DOUBLE", [8, 8, 8, 8], Kind::Float),
     facts("MPI_C_DOUBLE_COMPLEX", [16, 16, 8, 16], Kind::Complex),
@@ -410,6 +410,9 @@ mod tests {
             }
         }
         assert_eq!(Predefined::Double.name(), "MPI_DOUBLE");
+        // Table 3.2 of MPI 5.0 has MPI_LONG_LONG and MPI_C_FLOAT_COMPLEX as synonyms.
+        assert_eq!(Predefined::LongLong.name(), "MPI_LONG_LONG_INT");
+        assert_eq!(Predefined::FloatComplex.name(), "MPI_C_COMPLEX");
         assert_eq!((Predefined::ShortInt.size(), Predefined::ShortInt.extent()), (6, 8));
         assert_eq!(Predefined::Complex32.size(), 32);
     }
