@@ -122,8 +122,8 @@ impl Contents {
 
 impl Datatype {
     /// A type of its own that is equal to this one, without its number: a type that another one is made of, or that
-    /// `MPI_Type_get_contents` returns (MPI 5.0 sections 5.1.9 and 5.1.13: constructors take types by value, and freeing one does not affect
-    /// the other).
+    /// `MPI_Type_get_contents` returns. Constructors take types by value, and freeing one does not affect the other (MPI 5.0 sections 5.1.9
+    /// and 5.1.13).
     #[must_use]
     pub fn by_value(&self) -> Self {
         match &self.0 {
