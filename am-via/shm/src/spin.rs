@@ -3,9 +3,8 @@
 //! task that is blocked for long uses little processor time.
 //!
 //! While other threads want the processor, a wait sleeps after its first polls. A spin would use up the thread's share of the processor,
-//! and
-//! the scheduler then lets the others run at the moment at which the awaited message arrives. A sleeper keeps its share, and runs at once
-//! when an event wakes it.
+//! and the scheduler then lets the others run at the moment at which the awaited message arrives. A sleeper keeps its share, and runs at
+//! once when an event wakes it.
 
 use std::time::{Duration, Instant};
 
@@ -50,6 +49,9 @@ const LIMIT_AT_FIRST: Duration = Duration::from_millis(1);
 const JUMP: Duration = Duration::from_micros(500);
 /// For this time after such a jump, and after the second of two losses of the processor within this time, waits do not spin.
 const KEPT_SHORT: Duration = Duration::from_millis(100);
+/// Each time that another thread wants the processor again soon after waits have begun to spin again, this time doubles, up to this
+/// maximum: what computes beside the task goes on for long, and each attempt costs the task its processor once.
+const KEPT_SHORT_MAX: Duration = Duration::from_millis(1600);
 
 /// The state of a task's spins.
 #[derive(Debug)]
@@ -62,6 +64,8 @@ pub struct Spin {
     looked: Instant,
     /// Until this time, another thread is assumed to want the processor.
     short_until: Instant,
+    /// How long the last time without spins was, apart from what prolonged it; zero: there was none.
+    kept_short: Duration,
     /// How often the thread had lost its processor at the beginning of an earlier spin, and when this number was seen to grow.
     losses: u64,
     lost: Option<Instant>,
@@ -79,6 +83,7 @@ impl Spin {
             began: now,
             looked: now,
             short_until: now,
+            kept_short: Duration::ZERO,
             losses: sched::involuntary_switches(),
             lost: None,
         }
@@ -120,18 +125,34 @@ impl Spin {
     /// the program computed. One loss alone may be due to the system's own short work.
     fn begin(&mut self, now: Instant, losses: u64) {
         if losses != self.losses {
-            if self.lost.is_some_and(|lost| now.duration_since(lost) < KEPT_SHORT) {
-                self.short_until = now + KEPT_SHORT;
+            if self.was_short_recently(now)
+                || self.lost.is_some_and(|lost| now.duration_since(lost) < KEPT_SHORT)
+            {
+                self.keep_short(now);
             }
             (self.losses, self.lost) = (losses, Some(now));
         }
         (self.is_on, self.began, self.looked) = (now >= self.short_until, now, now);
     }
 
+    /// Whether waits have spun again for no longer than they did not before.
+    fn was_short_recently(&self, now: Instant) -> bool {
+        now < self.short_until + self.kept_short
+    }
+
+    /// Lets no wait spin for a time.
+    fn keep_short(&mut self, now: Instant) {
+        if now >= self.short_until {
+            let again = self.was_short_recently(now);
+            self.kept_short = if again { (self.kept_short * 2).min(KEPT_SHORT_MAX) } else { KEPT_SHORT };
+        }
+        self.short_until = now + self.kept_short;
+    }
+
     /// Decides whether the wait continues to spin. Returns whether the wait spins on, and is longer than [`LIMIT_MIN`].
     fn look(&mut self, now: Instant) -> bool {
         if now.duration_since(self.looked) > JUMP {
-            self.short_until = now + KEPT_SHORT;
+            self.keep_short(now);
         }
         self.looked = now;
         let length = now.duration_since(self.began);
@@ -231,6 +252,12 @@ mod tests {
         assert!(!after_losses(1, 450_000), "again, soon after");
         assert!(!after_losses(0, 500_000), "remembered by later waits");
         assert!(after_losses(0, 600_000), "nobody else has run for long");
+        assert!(!after_losses(1, 620_000), "once, soon after spins have begun again");
+        assert!(!after_losses(0, 810_000), "the second time is longer");
+        assert!(after_losses(0, 830_000), "and ends");
+        assert!(after_losses(1, 1_100_000), "once, long after");
+        assert!(!after_losses(1, 1_150_000), "again, soon after");
+        assert!(after_losses(0, 1_260_000), "as short as the first time");
     }
 
     #[test]
