@@ -335,7 +335,7 @@ impl<F: Fabric, H: HandlerSet> Inner<F, H> {
         self.context.rest(context, |context| {
             if context.fabric.wait(polls, SLEEP_MAX) {
                 // Another thread may do the work for which this thread waits.
-                context.note_wait(true);
+                context.note_wait(false, true);
             }
         });
     }

@@ -138,17 +138,17 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             || self.engine.is_busy() && self.engine.is_eager();
         let limit = if is_for_credit { SLEEP_MAX_FOR_CREDIT } else { SLEEP_MAX };
         if self.fabric.wait(polls, limit.min(left)) {
-            self.note_wait(left < Duration::MAX);
+            self.note_wait(left < Duration::MAX, false);
         }
     }
 
-    /// Notes what the task waits for, for the report of a hang. `may_end_alone`: the wait has a time limit, or another thread of the task
-    /// may end it.
+    /// Notes what the task waits for, for the report of a hang. `may_end_alone`: the wait has a time limit. `has_threads`: other threads of
+    /// the task may make calls.
     #[cold]
     #[inline(never)]
-    pub(crate) fn note_wait(&mut self, may_end_alone: bool) {
+    pub(crate) fn note_wait(&mut self, may_end_alone: bool, has_threads: bool) {
         let mut facts = self.engine.wait_facts();
-        facts.may_end_alone = may_end_alone;
+        (facts.may_end_alone, facts.has_threads) = (may_end_alone, has_threads);
         self.handlers.add_to_facts(&mut facts);
         self.fabric.note_wait(&facts);
     }

@@ -21,7 +21,7 @@ use crate::early_message::{ENTRY_BYTES, EarlyBuffers, EarlyMessage, footprint, p
 use crate::envelope;
 use crate::error::{Error, Side};
 use crate::events::{self, EventKind, Fact};
-use crate::matching::{EarlyArrivalQueue, Envelope};
+use crate::matching::{EarlyArrivalQueue, Envelope, Pattern};
 use crate::message::ReceiveBuffer;
 use crate::notes::Notes;
 use crate::request_id::RequestId;
@@ -91,6 +91,8 @@ pub(crate) struct MpiHandlers {
     pub(crate) attached: AttachedBuffers,
     /// The task that holds the window lock that a call waits for, for the report of a hang.
     pub(crate) waits_for_lock_of: Option<TaskId>,
+    /// The message that a call waits for without receiving it, for the report of a hang.
+    pub(crate) probed: Option<Pattern>,
     /// Number of [`WAKE`] messages so far.
     pub(crate) wakes: u64,
     /// The task of each rank of each communicator, for the report of a hang, and for receives from a failed task.
@@ -123,6 +125,7 @@ impl MpiHandlers {
             deferred: Vec::new(),
             attached: AttachedBuffers::default(),
             waits_for_lock_of: None,
+            probed: None,
             wakes: 0,
             peers: Peers::default(),
             has_lost_a_peer: false,
@@ -475,13 +478,13 @@ impl HandlerSet for MpiHandlers {
     }
 
     fn add_to_facts(&self, facts: &mut WaitFacts) {
-        facts.may_end_alone |= self.has_threads;
+        facts.has_threads |= self.has_threads;
         facts.operations.extend(self.waits_for_lock_of.map(|task| UnderWay {
             what: "window lock",
             partner: Some(task),
             details: String::new(),
         }));
-        let posted = self.requests.posted_receives().map(|(_, pattern)| pattern);
+        let posted = self.requests.posted_receives().map(|(_, pattern)| pattern).chain(self.probed);
         let early = self.early.iter().map(|(_, envelope, message)| (*envelope, message));
         let sends = self.requests.unacknowledged().map(|(_, task)| task);
         waits::add_facts(facts, &self.peers, posted, sends, early);

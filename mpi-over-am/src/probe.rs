@@ -11,6 +11,7 @@ use crate::rank::Source;
 use crate::state::State;
 use crate::status::Status;
 use crate::tag::Tag;
+use crate::turn::Turn;
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// The message that a receive from `source` with `tag` would match now, if there is one (`MPI_Iprobe`). Makes progress.
@@ -35,12 +36,30 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let Some(pattern) = self.pattern_or_nobody(source, tag)? else { return Ok(Status::OF_PROC_NULL) };
         let mut state = self.state()?;
         let mut found = None;
-        state.wait_for(&mut |context| {
-            found = context.handlers_mut().early.peek_match(&pattern).map(status_of);
-            found.is_some()
-        })?;
+        wait_for_message(&mut state, &pattern, |message| found = Some(status_of(message)))?;
         Ok(found.expect("the wait has found one"))
     }
+}
+
+/// Waits for a message that a receive with `pattern` would match, and calls `see` with it.
+///
+/// # Errors
+/// An error while making progress.
+pub(crate) fn wait_for_message<F: Fabric, L: LockPolicy>(
+    turn: &mut Turn<'_, F, L>,
+    pattern: &Pattern,
+    mut see: impl FnMut((&Envelope, &EarlyMessage)),
+) -> Result<()> {
+    let waited = turn.wait_for(&mut |context| {
+        let handlers = context.handlers_mut();
+        let found = handlers.early.peek_match(pattern);
+        let is_found = found.map(&mut see).is_some();
+        // At each look: another thread may have probed for another message meanwhile.
+        handlers.probed = (!is_found).then_some(*pattern);
+        is_found
+    });
+    turn.handlers().probed = None;
+    waited
 }
 
 fn look<F: Fabric>(state: &mut State<F>, pattern: &Pattern) -> Option<Status> {

@@ -1,5 +1,6 @@
 /* Programs that hang; the first argument names one of them. Each but `slow` is ended from outside. */
 #include <mpi.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,13 +81,46 @@ static void lock(void) {
     MPI_Win_free(&window);
 }
 
+static pthread_mutex_t work_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t work_came = PTHREAD_COND_INITIALIZER;
+
+static void *wait_for_work(void *unused) {
+    pthread_mutex_lock(&work_lock);
+    for (;;) pthread_cond_wait(&work_came, &work_lock);
+    return unused;
+}
+
+/* As programs in Python receive: at MPI_THREAD_MULTIPLE, by matched probes; a thread of a pool has nothing to do. */
+static void probes(void) {
+    pthread_t idle;
+    MPI_Message message;
+    int word;
+    pthread_create(&idle, NULL, wait_for_work, NULL);
+    MPI_Mprobe(1 - rank, 5, MPI_COMM_WORLD, &message, MPI_STATUS_IGNORE);
+    MPI_Mrecv(&word, 1, MPI_INT, &message, MPI_STATUS_IGNORE);
+}
+
+/* The same; but a thread sleeps, and may then send. */
+static void *sleeps(void *unused) {
+    for (;;) sleep(1);
+    return unused;
+}
+
+static void sleeper(void) {
+    pthread_t other;
+    pthread_create(&other, NULL, sleeps, NULL);
+    MPI_Probe(1 - rank, 6, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
 int main(int argc, char **argv) {
     const struct { const char *name; void (*run)(void); } shapes[] = {
         {"cycle", cycle}, {"reversed", reversed}, {"sends", sends}, {"barrier", barrier},
         {"ended", ended}, {"wrong_tag", wrong_tag}, {"slow", slow}, {"lock", lock},
+        {"probes", probes}, {"sleeper", sleeper},
     };
     if (argc > 2) slow_seconds = (unsigned)atoi(argv[2]);
-    MPI_Init(&argc, &argv);
+    int with_threads = argc > 1 && (!strcmp(argv[1], "probes") || !strcmp(argv[1], "sleeper")), level;
+    MPI_Init_thread(&argc, &argv, with_threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     for (size_t at = 0; at < sizeof shapes / sizeof *shapes; at++)

@@ -394,8 +394,10 @@ pub struct WaitFacts {
     pub early_messages: u32,
     /// Descriptions of the first of these messages.
     pub first_early: Vec<String>,
-    /// Whether something other than a message may end the wait: a time limit, or another thread of the task.
+    /// Whether something other than a message may end the wait, such as a time limit.
     pub may_end_alone: bool,
+    /// Whether other threads of the task may make calls. Then the fabric finds out whether one of them may end the wait.
+    pub has_threads: bool,
 }
 
 /// An operation under way.

@@ -27,3 +27,4 @@ pub mod stack;
 pub mod standard_output;
 #[cfg(any(test, feature = "testing"))]
 pub mod test_aids;
+pub mod threads;

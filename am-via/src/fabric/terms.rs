@@ -8,6 +8,7 @@ use am_core::task::{ContextNumber, Endpoint, TaskId};
 use am_core::transfer::{Class, Transfer};
 
 use am_via_job::{UnderWay, WaitFacts};
+use am_via_os::threads;
 use am_via_vipl::below::{Class as ViClass, Device, RemoteMemory, Transfer as ViTransfer};
 use am_via_vipl::{DeviceError, MemAttributes, MemHandle, NodeAddress};
 
@@ -107,7 +108,7 @@ pub(super) fn outcome(transfer: ViTransfer) -> Transfer {
     }
 }
 
-/// Converts am-core's facts about a wait into the job's type.
+/// Converts am-core's facts about a wait of this thread into the job's type.
 pub(super) fn told(facts: &am_core::fabric::WaitFacts) -> WaitFacts {
     let told = |operation: &am_core::fabric::UnderWay| UnderWay {
         what: operation.what.to_owned(),
@@ -119,6 +120,6 @@ pub(super) fn told(facts: &am_core::fabric::WaitFacts) -> WaitFacts {
         operations_left_out: facts.operations_left_out,
         early_messages: facts.early_messages,
         first_early: facts.first_early.clone(),
-        may_end_alone: facts.may_end_alone,
+        may_end_alone: facts.may_end_alone || facts.has_threads && threads::others_may_act(),
     }
 }

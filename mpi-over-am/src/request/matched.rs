@@ -9,6 +9,7 @@ use crate::communicator::Communicator;
 use crate::error::Result;
 use crate::matching::Pattern;
 use crate::policy::LockPolicy;
+use crate::probe::wait_for_message;
 use crate::protocol;
 use crate::rank::Source;
 use crate::request_id::RequestId;
@@ -46,7 +47,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
             return Ok((MessageId::NO_PROC, Status::OF_PROC_NULL));
         };
         let mut state = self.state()?;
-        state.wait_for(&mut |context| context.handlers_mut().early.peek_match(&pattern).is_some())?;
+        wait_for_message(&mut state, &pattern, |_| ())?;
         Ok(take_match(&mut state, &pattern).expect("the wait has found it"))
     }
 

@@ -78,6 +78,8 @@ fn jobs_that_hang_are_reported_with_the_reason() {
         a_receive_from_a_task_that_has_left_is_told,
         a_wait_that_ends_is_reported_where_that_is_asked_for,
         a_dead_lock_is_reported_once_without_being_asked_for_and_as_json_where_that_is_wanted,
+        a_dead_lock_of_tasks_with_threads_is_reported_without_being_asked_for,
+        a_thread_that_may_still_send_is_no_dead_lock,
     ]);
 }
 
@@ -189,6 +191,23 @@ fn a_dead_lock_is_reported_once_without_being_asked_for_and_as_json_where_that_i
     assert_eq!(report["tasks"][1]["waits"]["facts"]["operations"][0]["partner"], 0, "{said}");
     assert!(report["verdict"].as_str().is_some_and(|verdict| verdict.starts_with("a deadlock")), "{said}");
     end(job);
+}
+
+fn a_dead_lock_of_tasks_with_threads_is_reported_without_being_asked_for() {
+    let mut job = amrun(2, &["--timeout", "60"], "probes")
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("amrun can be started");
+    let said = read_until(&mut job, "a deadlock");
+    must_say(&said, &["waits in MPI_Mprobe", "receive from task 1, tag 5", "receive from task 0, tag 5"]);
+    end(job);
+}
+
+fn a_thread_that_may_still_send_is_no_dead_lock() {
+    let expected =
+        ["receive from task 1, tag 6", "a time limit or another thread of the task may end each wait"];
+    let said = said_before_the_limit(job_of(2, "sleeper"), &expected);
+    assert!(!said.contains("a deadlock"), "{said}");
 }
 
 #[test]

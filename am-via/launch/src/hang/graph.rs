@@ -43,7 +43,12 @@ impl Verdict {
         match with_operations {
             Some(first) => chain(tasks, &all, &stuck, first),
             None if stuck.len() == all.iter().filter(|task| is_alive(tasks, **task)).count() => Self::Idle,
-            None => Self::Others(all.into_iter().filter(|task| can_act(tasks, *task)).collect()),
+            None => {
+                // If a time limit or a thread may end each wait, no wait is one for another of these tasks.
+                let each_may = all.iter().filter(|task| waits(task)).all(|&task| can_act(tasks, task));
+                let may_help = |task: &u32| can_act(tasks, *task) && !(each_may && waits(task));
+                Self::Others(all.iter().copied().filter(may_help).collect())
+            }
         }
     }
 
@@ -150,7 +155,7 @@ impl fmt::Display for Verdict {
             }
             Self::Idle => f.write_str("idle: each task waits for a message, and no operation is under way"),
             Self::Others(tasks) => match &tasks[..] {
-                [] => f.write_str("it is not known what would end these waits"),
+                [] => f.write_str("a time limit or another thread of the task may end each wait"),
                 [one] => write!(f, "the others wait for task {one}, or for a task that waits for it"),
                 many => write!(f, "the others wait for one of tasks {}", super::list(many)),
             },
@@ -238,6 +243,9 @@ mod tests {
         if let Activity::Waits(Wait { facts: Some(facts), .. }) = &mut first {
             facts.may_end_alone = true;
         }
-        assert!(!Verdict::of(&[first, waits_for(&[Some(0)])]).is_dead_lock());
+        assert_eq!(Verdict::of(&[first.clone(), waits_for(&[Some(0)])]), Verdict::Others(vec![0]));
+        // No task is named as one of "the others".
+        assert_eq!(Verdict::of(&[first.clone(), first.clone()]), Verdict::Others(Vec::new()));
+        assert_eq!(Verdict::of(&[first.clone(), first, computes()]), Verdict::Others(vec![2]));
     }
 }
