@@ -174,7 +174,10 @@ fn count_all(arguments: &Arguments) -> Result<(), Failure> {
             let judged = judged(name, bytes, count);
             println!("{name:<22} {bytes:>6} {count:>23.1} {judged:<11} {comparison}");
             if matches!(comparison, Comparison::Differs { .. } | Comparison::Missing) {
-                differ.push(format!("{name} of {bytes} bytes"));
+                differ.push(format!(
+                    "{name} of {bytes} bytes by more than {} %",
+                    kept::tolerance_percent(name)
+                ));
             }
             counts.keep(name, bytes, count);
         }
@@ -197,10 +200,9 @@ fn count_all(arguments: &Arguments) -> Result<(), Failure> {
     }
     if arguments.check && comparable && !differ.is_empty() {
         return Err(Failure::Wrong(format!(
-            "{} differ from {} by more than {} %; if this is intended, keep the new counts with --write, in a commit that says why",
-            differ.join(", "),
+            "these differ from {}: {}; if this is intended, keep the new counts with --write, in a commit that says why",
             kept::FILE,
-            kept::TOLERANCE_PERCENT
+            differ.join(", ")
         )));
     }
     Ok(())
