@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use super::Problem;
@@ -111,6 +112,12 @@ pub fn run(workshop: &Workshop, folder: &Path, program: &str, rows: &mut Vec<Row
     for run in runs {
         let case = run.case();
         let path = folder.join(&run.name);
+        if !path.is_file() && folder.join("Makefile").is_file() {
+            // A program that `make` does not build unless it is named.
+            let mut make = Command::new("make");
+            make.arg("-C").arg(folder).arg(&run.name);
+            command::run(&mut make, LIMIT, &workshop.log("make-one")?)?;
+        }
         if !path.is_file() {
             row.failed(&case, "was not built");
             continue;

@@ -49,20 +49,37 @@ const PROGRAMS: &[Program] = &[
     ("hpcc", hpcc::run),
     ("rsmpi", rsmpi::run),
     ("mpi4py", mpi4py::run),
-    ("mpich", mpich::run),
-    ("mpich-collectives", mpich::collectives),
 ];
 
-/// Runs the named programs, or all of them, and prints the table. A name with a slash is a folder of built programs ([`folder`]). Fails if
-/// a failure is not a known one, if a known failure did not occur,
-/// or if nothing was run.
+/// The names of all programs. `mpich-` and a chapter names a chapter of MPICH's tests.
+#[must_use]
+pub fn names() -> Vec<String> {
+    let programs = PROGRAMS.iter().map(|(name, _)| (*name).to_owned());
+    programs.chain(mpich::CHAPTERS.iter().map(|chapter| format!("mpich-{chapter}"))).collect()
+}
+
+fn run_program(name: &str, workshop: &Workshop, rows: &mut Vec<Row>) -> Result<(), Problem> {
+    match name.strip_prefix("mpich-") {
+        Some(chapter) => mpich::run(workshop, chapter, rows),
+        None => {
+            PROGRAMS.iter().filter(|(known, _)| *known == name).try_for_each(|(_, run)| run(workshop, rows))
+        }
+    }
+}
+
+/// Runs the named programs, or all of them, and prints the table. `mpich` names all chapters of MPICH's tests, and a name with a slash a
+/// folder of built programs ([`folder`]). Fails if a failure is not a known one, if a known failure did not occur, or if nothing was run.
 #[must_use]
 pub fn run(names: &[String]) -> ExitCode {
+    let all = self::names();
+    let is_named = |name: &str| {
+        names.is_empty()
+            || names.iter().any(|asked| asked == name || (asked == "mpich" && name.starts_with("mpich-")))
+    };
     if let Some(name) =
-        names.iter().find(|name| !name.contains('/') && !PROGRAMS.iter().any(|(known, _)| known == name))
+        names.iter().find(|name| !name.contains('/') && *name != "mpich" && !all.contains(name))
     {
-        let known: Vec<_> = PROGRAMS.iter().map(|(name, _)| *name).collect();
-        eprintln!("real-programs: no program is named {name}; there are: {}", known.join(", "));
+        eprintln!("real-programs: no program is named {name}; there are: mpich, {}", all.join(", "));
         return ExitCode::from(2);
     }
     let workshop = match Workshop::open() {
@@ -73,12 +90,10 @@ pub fn run(names: &[String]) -> ExitCode {
         }
     };
     let mut rows = Vec::new();
-    for (name, run) in PROGRAMS {
-        if names.is_empty() || names.iter().any(|asked| asked == name) {
-            eprintln!("{name}:");
-            if let Err(problem) = run(&workshop, &mut rows) {
-                rows.push(Row::not_run(name, problem));
-            }
+    for name in all.iter().filter(|name| is_named(name)) {
+        eprintln!("{name}:");
+        if let Err(problem) = run_program(name, &workshop, &mut rows) {
+            rows.push(Row::not_run(name, problem));
         }
     }
     for name in names.iter().filter(|name| name.contains('/')) {
@@ -88,6 +103,9 @@ pub fn run(names: &[String]) -> ExitCode {
         }
     }
     print!("{}", table::text(&rows));
+    // `.ci/go-on` adds these up.
+    println!("counted: {} cases passed", rows.iter().map(Row::passes).sum::<u64>());
+    println!("counted: {} cases failed", rows.iter().map(Row::failures).sum::<u64>());
     if rows.iter().any(Row::is_bad) || rows.iter().all(Row::is_empty) {
         return ExitCode::FAILURE;
     }

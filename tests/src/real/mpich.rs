@@ -1,6 +1,7 @@
-//! MPICH's own tests, as in Debian's source package, built by our `mpicc`: the chapters of C.
+//! MPICH's own tests, as in Debian's source package, built by our `mpicc` and `mpifort`.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -16,49 +17,51 @@ const SOURCE: Published = Published {
     sum: "b27039f964afeb6b8a3e009c56b441cbe368c26d6d6476ad3bb7190996875860",
 };
 
-/// The chapters that run. The others need MPI files (`io`), dynamic processes (`spawn`), another language, or MPICH itself (`impls`).
-const CHAPTERS: [&str; 12] =
-    ["attr", "comm", "datatype", "errhan", "group", "info", "init", "mpi_t", "part", "pt2pt", "topo", "rma"];
-/// This chapter has as many runs as all others together.
-const COLLECTIVES: [&str; 1] = ["coll"];
+/// The chapters that run. The others need MPI files (`io`), dynamic processes (`spawn`), the module `mpi_f08`, the C++ functions that MPI 3
+/// removed, or MPICH itself (`impls`); or their programs are wrong, and a library need not notice it (`errors`).
+pub const CHAPTERS: [&str; 16] = [
+    "attr", "comm", "datatype", "errhan", "group", "info", "init", "mpi_t", "part", "pt2pt", "topo", "rma",
+    "coll", "threads", "f77", "f90",
+];
 
-/// The failures that are known, for each chapter: the case, `: ` and the reason.
+/// The failures that are known: the path of the program, the other words of the case, `: ` and the reason.
 const EXPECTED: &str = include_str!("mpich-expected-failures");
 
 const BUILD_LIMIT: Duration = Duration::from_secs(1800);
 
-/// Builds and runs the chapters without collectives.
+/// Builds and runs a chapter.
 ///
 /// # Errors
 /// A tool is missing, or the tests cannot be fetched, configured or started.
-pub fn run(workshop: &Workshop, rows: &mut Vec<Row>) -> Result<(), Problem> {
-    chapters(workshop, &CHAPTERS, rows)
-}
-
-/// Builds and runs the chapter of collectives.
-///
-/// # Errors
-/// Those of [`run`].
-pub fn collectives(workshop: &Workshop, rows: &mut Vec<Row>) -> Result<(), Problem> {
-    chapters(workshop, &COLLECTIVES, rows)
-}
-
-fn chapters(workshop: &Workshop, names: &[&str], rows: &mut Vec<Row>) -> Result<(), Problem> {
+pub fn run(workshop: &Workshop, name: &str, rows: &mut Vec<Row>) -> Result<(), Problem> {
     let archive = SOURCE.fetch(workshop)?;
     let built = workshop.built("mpich-tests")?;
     let tests = built.join(format!("mpich-{VERSION}/test/mpi"));
-    let (stamp, mpicc) = (built.join("configured"), workshop.tool("mpicc"));
-    let wanted = format!("{VERSION} {}", mpicc.display());
+    let stamp = built.join("configured");
+    let header = include_str!("../../../mpi-over-am/abi/include/mpi.h");
+    let wanted = format!("{VERSION} with Fortran and threads, for {}\n{header}", workshop.tools().display());
     if !is_done(&stamp, &wanted) {
+        // Objects of another build may have been compiled with another header.
+        if built.exists() {
+            fs::remove_dir_all(&built)?;
+        }
+        fs::create_dir_all(&built)?;
         unpack(workshop, &archive, &built)?;
         let mut configure = Command::new("./configure");
         configure.current_dir(&tests).args([
-            "--disable-fortran",
-            "--disable-cxx",
             "--disable-dependency-tracking",
+            "--disable-romio",
+            "--disable-spawn",
+            "--disable-cxx",
+            "--enable-threads=multiple",
+            "--enable-fortran=f77,f90",
         ]);
-        for name in ["CC", "MPICC"] {
-            configure.arg(format!("{name}={}", mpicc.display()));
+        for (names, tool) in
+            [(["CC", "MPICC"].as_slice(), "mpicc"), (&["F77", "MPIF77", "FC", "MPIFC", "MPIFORT"], "mpifort")]
+        {
+            for name in names {
+                configure.arg(format!("{name}={}", workshop.tool(tool).display()));
+            }
         }
         command::must(&mut configure, BUILD_LIMIT, &workshop.log("mpich-configure")?)?;
         command::must(
@@ -68,16 +71,26 @@ fn chapters(workshop: &Workshop, names: &[&str], rows: &mut Vec<Row>) -> Result<
         )?;
         fs::write(stamp, wanted)?;
     }
-    for name in names {
-        let chapter = tests.join(name);
-        let mut make = Command::new("make");
-        // A program that cannot be built is a failure of its own.
-        make.args(["-k", "-j2", "-C"]).arg(&chapter);
-        command::run(&mut make, BUILD_LIMIT, &workshop.log(&format!("mpich-make-{name}"))?)?;
-        let of_chapter = EXPECTED.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix('/'));
-        let text: String = of_chapter.flat_map(|line| [line, "\n"]).collect();
-        fs::write(chapter.join("expected-failures"), text)?;
-        folder::run(workshop, &chapter, &format!("MPICH's tests, {name}"), rows)?;
+    let chapter = tests.join(name);
+    let mut make = Command::new("make");
+    // A program that cannot be built is a failure of its own.
+    make.args(["-k", "-j2", "-C"]).arg(&chapter);
+    command::run(&mut make, BUILD_LIMIT, &workshop.log(&format!("mpich-make-{name}"))?)?;
+    write_expected(&chapter, name)?;
+    for entry in fs::read_dir(&chapter)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            write_expected(&entry.path(), &format!("{name}/{}", entry.file_name().to_string_lossy()))?;
+        }
     }
-    Ok(())
+    folder::run(workshop, &chapter, &format!("MPICH's tests, {name}"), rows)
+}
+
+/// Writes the known failures of a folder's programs where [`folder`] looks for them.
+fn write_expected(folder: &Path, name: &str) -> std::io::Result<()> {
+    let of_folder = |line: &&str| {
+        line.split(' ').next().and_then(|path| path.rsplit_once('/')).is_some_and(|(of, _)| of == name)
+    };
+    let lines = EXPECTED.lines().filter(of_folder).flat_map(|line| [&line[name.len() + 1..], "\n"]);
+    fs::write(folder.join("expected-failures"), lines.collect::<String>())
 }

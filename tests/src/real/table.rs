@@ -77,6 +77,12 @@ impl Row {
         }
     }
 
+    /// How many cases have passed.
+    #[must_use]
+    pub fn passes(&self) -> u64 {
+        self.passed
+    }
+
     /// How many cases have failed.
     #[must_use]
     pub fn failures(&self) -> u64 {

@@ -273,7 +273,7 @@ fn a_program_that_a_task_starts_is_a_job_of_its_own() {
 
 /// Real launchers: `AM_LAUNCHERS` has the commands (of MPICH, Intel, Open MPI, Slurm), with `;` between them.
 #[test]
-#[ignore = "needs a launcher of another project: .ci/run long installs some"]
+#[ignore = "needs a launcher of another project: .ci/run long other_mpi installs some"]
 fn real_launchers_start_one_job() {
     const TEST: &str = "real_launchers_start_one_job";
     if std::env::var_os("PMI_FD").is_some() || std::env::var_os("PMIX_NAMESPACE").is_some() {

@@ -11,4 +11,5 @@ mod error_classes;
 mod fortran;
 mod hangs;
 mod install;
+mod long_parts;
 mod wrappers;

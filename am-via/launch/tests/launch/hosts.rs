@@ -429,7 +429,7 @@ impl Drop for Server {
 
 /// Follows the recipe of the launcher's README, with a server that has its own keys and port.
 #[test]
-#[ignore = "needs sshd: .ci/run long installs it"]
+#[ignore = "needs sshd: .ci/run long ssh installs it"]
 fn real_ssh_starts_the_agents() {
     let _watchdog = Watchdog::new("real_ssh_starts_the_agents");
     let dir = TempDir::new();
