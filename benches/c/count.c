@@ -5,8 +5,8 @@
  * The paths posted_*:DEPTH and early_*:DEPTH measure a message while DEPTH posted receives, or DEPTH early messages, match nothing. These
  * receives and messages are completed only after the counting.
  * The paths put, get and so on are calls on a window whose memory both ranks have mapped, each with a flush; the peer does nothing.
- * A path with the name of a collective is this collective; rank 1 is the root of reduce and gather, and rank 0 the root of bcast. A job of
- * three ranks has no pipe for rank 2. */
+ * A path with the name of a collective is this collective; rank 1 is the root of reduce and gather, and rank 0 the root of bcast. In a
+ * job of three ranks, ranks 0 and 2 write to rank 1's pipe. */
 #include <mpi.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 #define COUNTED __attribute__((noinline, noclone))
 enum { WINDOW = 64, UNCOUNTED = 256, BYTES_MAX = 1 << 20, DEPTH_MAX = 10000, BEHIND_TAG = 1000 };
 
-static int rank, bytes, own_turn, peer_turn;
+static int rank, size, bytes, own_turn, peer_turn, processes[3];
 static char data[BYTES_MAX];
 static MPI_Request requests[WINDOW], behind[DEPTH_MAX];
 static int depth, source;
@@ -341,23 +341,39 @@ static const struct {
     { "fetch_and_op", fetch_and_op }, { "compare_and_swap", compare_and_swap }, { "accumulate", accumulate }, { "get_accumulate", get_accumulate },
 };
 
-/* A collective of `bytes` bytes, of two or three ranks. The others enter first. Rank 1 waits 200 microseconds more, so that they have done
- * all that they can do before rank 1 enters. */
+/* Whether a process sleeps: the letter after its name. */
+static int is_asleep(int of)
+{
+    char name[64], line[512];
+    snprintf(name, sizeof name, "/proc/%d/stat", of);
+    FILE *file = fopen(name, "r");
+    if (!file || !fgets(line, sizeof line, file)) stop("cannot read the state of another rank");
+    fclose(file);
+    const char *behind = strrchr(line, ')');
+    return behind && behind[2] == 'S';
+}
+
+/* Both other ranks have told that they enter the call: one has, and the other does now. */
+static void wait_for_two_sleepers(void)
+{
+    wait_for_turn();
+    while (!is_asleep(processes[0]) || !is_asleep(processes[2])) usleep(50);
+}
+
+/* A collective of `bytes` bytes, of two or three ranks. The others enter first, and have done all that they can do before rank 1 enters: of
+ * two ranks, rank 1 gives the other one 200 microseconds; of three, it waits until both sleep. */
 #define COLLECTIVE(name, ...) \
     COUNTED static void counted_##name(void) { __VA_ARGS__; } \
     static void name(int counted) \
     { \
-        if (rank == 0) { \
+        if (rank != 1) { \
             peer_may_go(); \
             __VA_ARGS__; \
             return; \
         } \
-        if (rank == 2) { \
-            __VA_ARGS__; \
-            return; \
-        } \
         wait_for_turn(); \
-        usleep(200); \
+        if (size == 3) wait_for_two_sleepers(); \
+        else usleep(200); \
         if (counted) counted_##name(); \
         else { __VA_ARGS__; } \
     }
@@ -414,8 +430,12 @@ int main(int argc, char **argv)
     if (argc != 5) stop("usage: count PATH BYTES MESSAGES TURNS");
     bytes = atoi(argv[2]);
     if (bytes < 0 || bytes > BYTES_MAX) stop("BYTES is 0 to 1048576");
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (size > 3) stop("a job has at most three ranks");
+    int process = getpid();
+    MPI_Allgather(&process, 1, MPI_INT, processes, 1, MPI_INT, MPI_COMM_WORLD);
     own_turn = open_turn(argv[4], rank == 1);
-    peer_turn = open_turn(argv[4], rank == 0);
+    peer_turn = open_turn(argv[4], rank != 1);
     memset(data, 1, sizeof data);
 
     Step *on_window = step_on_window(argv[1]), *step = on_window ? on_window : step_of(argv[1]);

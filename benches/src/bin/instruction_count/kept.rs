@@ -7,14 +7,7 @@ use am_examples::Failure;
 /// The file of the kept counts.
 pub(crate) const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/instruction_counts.txt");
 /// Maximum difference between a count and the kept one.
-const TOLERANCE_PERCENT: u32 = 3;
-/// The same for a collective of three tasks, where the counted task looks again until the others have had a processor.
-const TOLERANCE_PERCENT_OF_THREE: u32 = 10;
-
-/// Maximum difference between the count of this row and the kept one.
-pub(crate) fn tolerance_percent(name: &str) -> u32 {
-    if name.ends_with("/3") { TOLERANCE_PERCENT_OF_THREE } else { TOLERANCE_PERCENT }
-}
+pub(crate) const TOLERANCE_PERCENT: u32 = 3;
 
 /// Counts, with the version of their compiler.
 pub(crate) struct Kept {
@@ -86,9 +79,7 @@ impl Kept {
     pub(crate) fn compare(&self, name: &str, bytes: usize, count: f64) -> Comparison {
         match self.rows.iter().find(|row| row.0 == name && row.1 == bytes) {
             None => Comparison::Missing,
-            Some(&(_, _, kept))
-                if (count / kept - 1.0).abs() * 100.0 > f64::from(tolerance_percent(name)) =>
-            {
+            Some(&(_, _, kept)) if (count / kept - 1.0).abs() * 100.0 > f64::from(TOLERANCE_PERCENT) => {
                 Comparison::Differs { kept }
             }
             Some(&(_, _, kept)) => Comparison::Same { kept },

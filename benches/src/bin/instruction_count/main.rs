@@ -174,10 +174,7 @@ fn count_all(arguments: &Arguments) -> Result<(), Failure> {
             let judged = judged(name, bytes, count);
             println!("{name:<22} {bytes:>6} {count:>23.1} {judged:<11} {comparison}");
             if matches!(comparison, Comparison::Differs { .. } | Comparison::Missing) {
-                differ.push(format!(
-                    "{name} of {bytes} bytes by more than {} %",
-                    kept::tolerance_percent(name)
-                ));
+                differ.push(format!("{name} of {bytes} bytes"));
             }
             counts.keep(name, bytes, count);
         }
@@ -200,9 +197,10 @@ fn count_all(arguments: &Arguments) -> Result<(), Failure> {
     }
     if arguments.check && comparable && !differ.is_empty() {
         return Err(Failure::Wrong(format!(
-            "these differ from {}: {}; if this is intended, keep the new counts with --write, in a commit that says why",
+            "{} differ from {} by more than {} %; if this is intended, keep the new counts with --write, in a commit that says why",
+            differ.join(", "),
             kept::FILE,
-            differ.join(", ")
+            kept::TOLERANCE_PERCENT
         )));
     }
     Ok(())
