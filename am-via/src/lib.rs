@@ -49,8 +49,6 @@
 #[doc(hidden)]
 pub mod compiled_once;
 pub mod fabric;
-#[expect(unsafe_code, reason = "copies to and from the ends of the heap files")]
-pub mod limit;
 pub mod start;
 
 pub use am_via_job::settings;

@@ -7,7 +7,6 @@ use am_core::Context;
 use am_core::error::{Error, Fault, Result};
 
 use crate::fabric::{CreditPlan, ViaFabric};
-use crate::limit::BareLink;
 use am_via_job::settings::Memory;
 use am_via_job::{Carrier, Job, JobError, Variables};
 use am_via_shm::WaitPolicy;
@@ -154,18 +153,6 @@ impl Task {
     /// Those of [`fabric`](Self::fabric).
     pub fn context(&self) -> Result<Context<ShmFabric>> {
         Ok(Context::new(self.fabric(0)?))
-    }
-
-    /// A bare ring and a buffer in each direction between this task and `peer`, without the layers above: they show the least latency that
-    /// the machine allows.
-    ///
-    /// # Errors
-    /// `peer` runs on another host; the job's memory cannot be mapped.
-    pub fn bare_link(&self, peer: u32) -> Result<BareLink> {
-        BareLink::open(&self.job, peer).map_err(|source| Error::System {
-            doing: "mapping memory to measure the limit",
-            source: source.into(),
-        })
     }
 
     /// How long waits spin. If each task has a core, a wait may spin. With fewer cores a spinning task keeps its peer from running, so the

@@ -21,7 +21,7 @@ use am_via_os::atomics::Ordering;
 use am_via_os::limits::{self, Limit, Resource};
 use am_via_os::memory::{self, PAGE_BYTES};
 use am_via_os::sched;
-use am_via_shm::layout::{ControlHeader, ControlLayout, MEASURE_BYTES};
+use am_via_shm::layout::{ControlHeader, ControlLayout};
 #[cfg(test)]
 use am_via_shm::layout_job::JOB_VERSION_SHIFT;
 use am_via_shm::layout_job::{self, JOB_MAGIC, JobHeader, PID_UNKNOWN, TASKS_MAX, TaskEntry};
@@ -456,13 +456,12 @@ impl Limits {
         }
     }
 
-    /// Size of each heap file in bytes: what programs may allocate, followed by the part for measurements (`MEASURE_BYTES`). The default is
-    /// reduced to what the limits allow; a value set by the user is used or refused.
+    /// Size of each heap file in bytes. The default is reduced to what the limits allow; a value set by the user is used or refused.
     fn heap_file_bytes(&self, setting: Option<u64>, num_tasks: u32) -> Result<u64, JobError> {
         let Some(chosen) = setting else {
             return self.automatic_heap_file_bytes(num_tasks);
         };
-        let needed = chosen.next_multiple_of(PAGE_BYTES) + MEASURE_BYTES as u64;
+        let needed = chosen.next_multiple_of(PAGE_BYTES);
         self.check_file_size("the heap file of a task (setting heap_bytes, AM_HEAP_BYTES)", needed)?;
         // Each task maps the heaps of all tasks.
         let needed_mapped = needed.saturating_mul(u64::from(num_tasks));
@@ -480,22 +479,20 @@ impl Limits {
     }
 
     fn automatic_heap_file_bytes(&self, num_tasks: u32) -> Result<u64, JobError> {
-        let smallest = HEAP_BYTES_MIN + MEASURE_BYTES as u64;
-        self.check_file_size("the heap file of a task", smallest)?;
+        self.check_file_size("the heap file of a task", HEAP_BYTES_MIN)?;
         // At most a quarter of the address space is for heaps; the rest stays for the program.
         let share = 4 * u64::from(num_tasks);
-        if let Some(value) = self.address_space.filter(|&bytes| bytes / share < smallest) {
+        if let Some(value) = self.address_space.filter(|&bytes| bytes / share < HEAP_BYTES_MIN) {
             return Err(JobError::LimitTooSmall {
                 limit: Resource::AddressSpace,
                 value,
                 what: "a job in which each task maps the heaps of all tasks (a quarter of the limit is for them)",
-                needed: smallest * share,
+                needed: HEAP_BYTES_MIN * share,
                 remedy: "raise it (ulimit -v unlimited), or start fewer tasks".to_owned(),
             });
         }
         let by_space = self.address_space.map_or(u64::MAX, |bytes| bytes / share);
-        let largest = HEAP_BYTES_DEFAULT + MEASURE_BYTES as u64;
-        let bytes = largest.min(self.file_size.unwrap_or(u64::MAX)).min(by_space);
+        let bytes = HEAP_BYTES_DEFAULT.min(self.file_size.unwrap_or(u64::MAX)).min(by_space);
         Ok(bytes / PAGE_BYTES * PAGE_BYTES)
     }
 }
@@ -508,8 +505,7 @@ mod tests {
 
     #[test]
     fn a_heap_is_cut_to_what_the_limits_allow() {
-        let measure = MEASURE_BYTES as u64;
-        assert_eq!(UNLIMITED.heap_file_bytes(None, 4).unwrap(), HEAP_BYTES_DEFAULT + measure);
+        assert_eq!(UNLIMITED.heap_file_bytes(None, 4).unwrap(), HEAP_BYTES_DEFAULT);
         let limits = Limits { file_size: Some((30 << 20) + 5), ..UNLIMITED };
         assert_eq!(limits.heap_file_bytes(None, 4).unwrap(), 30 << 20);
         let limits = Limits { address_space: Some(1 << 30), ..UNLIMITED };
@@ -519,13 +515,12 @@ mod tests {
     #[test]
     fn what_was_chosen_can_be_allocated_also_where_it_is_the_least() {
         for setting in [Some(HEAP_BYTES_MIN), None] {
-            let smallest = HEAP_BYTES_MIN + MEASURE_BYTES as u64;
-            let enough = Limits { address_space: Some(8 * smallest), ..UNLIMITED };
-            assert_eq!(enough.heap_file_bytes(setting, 2).unwrap() - MEASURE_BYTES as u64, HEAP_BYTES_MIN);
+            let enough = Limits { address_space: Some(8 * HEAP_BYTES_MIN), ..UNLIMITED };
+            assert_eq!(enough.heap_file_bytes(setting, 2).unwrap(), HEAP_BYTES_MIN);
         }
-        let short = Limits { address_space: Some(100 << 20), ..UNLIMITED };
+        let short = Limits { address_space: Some(4 << 20), ..UNLIMITED };
         let error = short.heap_file_bytes(None, 2).unwrap_err().to_string();
-        assert!(error.contains("RLIMIT_AS is 104857600"), "{error}");
+        assert!(error.contains("RLIMIT_AS is 4194304"), "{error}");
     }
 
     #[test]
@@ -537,12 +532,12 @@ mod tests {
             (file_size.heap_file_bytes(None, 2).unwrap_err(), ["RLIMIT_FSIZE", "4096", "ulimit -f"]),
             (
                 file_size.heap_file_bytes(Some(8192), 2).unwrap_err(),
-                ["RLIMIT_FSIZE", "16785408", "AM_HEAP_BYTES"],
+                ["RLIMIT_FSIZE", "8192", "AM_HEAP_BYTES"],
             ),
             (address_space.heap_file_bytes(None, 2).unwrap_err(), ["RLIMIT_AS", "1048576", "ulimit -v"]),
             (
                 address_space.heap_file_bytes(Some(1 << 20), 2).unwrap_err(),
-                ["RLIMIT_AS", "35651584", "AM_HEAP_BYTES"],
+                ["RLIMIT_AS", "2097152", "AM_HEAP_BYTES"],
             ),
             (open_files.check_open_files(8).unwrap_err(), ["RLIMIT_NOFILE", "112", "ulimit -Hn"]),
         ];

@@ -42,11 +42,6 @@ pub const RING_LINES: u32 = if cfg!(loom) { 4 } else { 128 };
 /// Maximum number of VIs of a task, which 64 attention words can name.
 pub(crate) const VIS_MAX: u32 = 4096;
 
-/// Bytes at the end of a heap file that are never allocated: they are used to measure the least latency that the machine allows.
-pub const MEASURE_BYTES: usize = 16 << 20;
-/// Number of lines in the ring at the start of the [`MEASURE_BYTES`].
-pub const MEASURE_RING_LINES: u32 = 128;
-
 const PAIR_OFFSET: usize = REGION_OFFSET + REGIONS_MAX as usize * size_of::<RegionEntry>();
 
 /// The first page of a control file.

@@ -13,7 +13,6 @@ use am_via_os::fork;
 use am_via_os::memory;
 use am_via_shm::Mapping;
 use am_via_shm::allocator::{self, LargeBlock, LargeBlocks};
-use am_via_shm::layout::MEASURE_BYTES;
 use am_via_shm::{Block, CheckedRange, Heap, block_len};
 
 use super::{files, left};
@@ -47,9 +46,7 @@ impl OwnHeap {
         if let Ok(file) = file.try_clone() {
             mapping.keep_in_copies_from(file);
         }
-        let whole = job.heap_bytes().map_err(|error| files::system("looking at a heap file", error))?;
-        let usable = whole.saturating_sub(MEASURE_BYTES as u64);
-        let ranges = Mutex::new(Self::without_contents(&file, usable.min(mapping.len() as u64)));
+        let ranges = Mutex::new(Self::without_contents(&file, mapping.len() as u64));
         let heap = Arc::new(Self { mapping, file, ranges });
         *current = Arc::downgrade(&heap);
         let weak: Weak<dyn LargeBlocks> = Arc::downgrade(&heap) as Weak<dyn LargeBlocks>;

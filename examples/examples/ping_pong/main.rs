@@ -18,6 +18,9 @@
 //! the last byte: the other bytes stay in the writer's cache until they are read. Every batch runs all methods in turn, so that all methods
 //! see the same state of the machine. Tasks beyond the first two only take part in setting up.
 
+#[expect(unsafe_code, reason = "copies to and from memory that the other task maps")]
+mod bare_link;
+
 use std::fs::File;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -31,10 +34,11 @@ use am_core::{AmOptions, Context, PutOptions};
 use am_examples::failure::agree;
 use am_examples::statistics::{median, percentile};
 use am_examples::{Failure, arguments};
-use am_via::limit::BareLink;
 use am_via::{ShmFabric, Task};
 use clap::Parser;
 use mpi_over_am::{Communicator, Environment, Settings};
+
+use bare_link::{BareLink, HalfLink};
 
 /// Prefix of this program's messages.
 const PROGRAM: &str = "ping_pong";
@@ -152,7 +156,7 @@ fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {
             arrived,
             done,
             handlers,
-            link: task.bare_link(peer.0)?,
+            link: bare_link(&environment.world(), peer)?,
             copy: vec![0; BYTES_MAX],
             world: environment.world(),
             new_every_bytes: if arguments.same_data { BYTES_MAX } else { NEW_EVERY_BYTES },
@@ -177,6 +181,22 @@ fn register(context: &mut Context<ShmFabric>, own: &Exposed, arrived: Counter) -
             Answer::exposed(part(message), finish)
         })?,
     })
+}
+
+/// Opens the bare link between the two tasks, which exchange the names of their files.
+fn bare_link(world: &Communicator<ShmFabric>, peer: TaskId) -> Result<BareLink, Failure> {
+    let failed = |error| {
+        Failure::Input(format!(
+            "tasks 0 and 1 cannot share memory: {error}; start them on one host, as processes of one user"
+        ))
+    };
+    let half = HalfLink::new().map_err(failed)?;
+    let mut theirs = [0; 3];
+    world.sendrecv(&half.name(), peer.0, 0, &mut theirs, peer.0, 0)?;
+    let link = half.join(theirs).map_err(failed)?;
+    // From here on, both tasks have both files.
+    world.sendrecv(&[0_u8; 0], peer.0, 0, &mut [0_u8; 0], peer.0, 0)?;
+    Ok(link)
 }
 
 /// The file for the rows, if the user named one; only the first task writes it.
