@@ -91,8 +91,8 @@ pub(crate) struct MpiHandlers {
     pub(crate) attached: AttachedBuffers,
     /// The task that holds the window lock that a call waits for, for the report of a hang.
     pub(crate) waits_for_lock_of: Option<TaskId>,
-    /// The message that a call waits for without receiving it, for the report of a hang.
-    pub(crate) probed: Option<Pattern>,
+    /// The messages that calls wait for without receiving them, for the report of a hang: one for each thread that probes.
+    pub(crate) probed: Vec<Pattern>,
     /// Number of [`WAKE`] messages so far.
     pub(crate) wakes: u64,
     /// The task of each rank of each communicator, for the report of a hang, and for receives from a failed task.
@@ -125,7 +125,7 @@ impl MpiHandlers {
             deferred: Vec::new(),
             attached: AttachedBuffers::default(),
             waits_for_lock_of: None,
-            probed: None,
+            probed: Vec::new(),
             wakes: 0,
             peers: Peers::default(),
             has_lost_a_peer: false,
@@ -484,7 +484,8 @@ impl HandlerSet for MpiHandlers {
             partner: Some(task),
             details: String::new(),
         }));
-        let posted = self.requests.posted_receives().map(|(_, pattern)| pattern).chain(self.probed);
+        let posted =
+            self.requests.posted_receives().map(|(_, pattern)| pattern).chain(self.probed.iter().copied());
         let early = self.early.iter().map(|(_, envelope, message)| (*envelope, message));
         let sends = self.requests.unacknowledged().map(|(_, task)| task);
         waits::add_facts(facts, &self.peers, posted, sends, early);

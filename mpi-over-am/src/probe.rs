@@ -50,15 +50,23 @@ pub(crate) fn wait_for_message<F: Fabric, L: LockPolicy>(
     pattern: &Pattern,
     mut see: impl FnMut((&Envelope, &EarlyMessage)),
 ) -> Result<()> {
+    let mut is_noted = false;
     let waited = turn.wait_for(&mut |context| {
         let handlers = context.handlers_mut();
-        let found = handlers.early.peek_match(pattern);
-        let is_found = found.map(&mut see).is_some();
-        // At each look: another thread may have probed for another message meanwhile.
-        handlers.probed = (!is_found).then_some(*pattern);
+        let is_found = handlers.early.peek_match(pattern).map(&mut see).is_some();
+        if !is_found && !is_noted {
+            handlers.probed.push(*pattern);
+            is_noted = true;
+        }
         is_found
     });
-    turn.handlers().probed = None;
+    if is_noted {
+        let probed = &mut turn.handlers().probed;
+        // Threads that probe for the same message have equal entries.
+        if let Some(at) = probed.iter().position(|noted| noted == pattern) {
+            probed.swap_remove(at);
+        }
+    }
     waited
 }
 

@@ -106,21 +106,49 @@ static void *sleeps(void *unused) {
     return unused;
 }
 
-static void sleeper(void) {
+static void beside(void *(*thread)(void *)) {
     pthread_t other;
-    pthread_create(&other, NULL, sleeps, NULL);
+    pthread_create(&other, NULL, thread, NULL);
     MPI_Probe(1 - rank, 6, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
+
+static void sleeper(void) { beside(sleeps); }
+
+/* The same; but a thread computes. */
+static void *computes(void *unused) {
+    volatile unsigned long steps = 0;
+    nice(19); /* so that it takes no processor time from other tests */
+    for (;;) steps++;
+    return unused;
+}
+
+static void computer(void) { beside(computes); }
+
+/* The same; but a thread looks for messages. */
+static void *polls(void *unused) {
+    int is_there;
+    for (;;) {
+        MPI_Iprobe(MPI_ANY_SOURCE, 77, MPI_COMM_WORLD, &is_there, MPI_STATUS_IGNORE);
+        usleep(100000);
+    }
+    return unused;
+}
+
+static void poller(void) { beside(polls); }
 
 int main(int argc, char **argv) {
     const struct { const char *name; void (*run)(void); } shapes[] = {
         {"cycle", cycle}, {"reversed", reversed}, {"sends", sends}, {"barrier", barrier},
         {"ended", ended}, {"wrong_tag", wrong_tag}, {"slow", slow}, {"lock", lock},
-        {"probes", probes}, {"sleeper", sleeper},
+        {"probes", probes}, {"sleeper", sleeper}, {"computer", computer},
+        {"poller", poller},
     };
     if (argc > 2) slow_seconds = (unsigned)atoi(argv[2]);
-    int with_threads = argc > 1 && (!strcmp(argv[1], "probes") || !strcmp(argv[1], "sleeper")), level;
-    MPI_Init_thread(&argc, &argv, with_threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &level);
+    const char *with_threads[] = {"probes", "sleeper", "computer", "poller"};
+    int level = MPI_THREAD_SINGLE;
+    for (size_t at = 0; at < sizeof with_threads / sizeof *with_threads; at++)
+        if (argc > 1 && strcmp(argv[1], with_threads[at]) == 0) level = MPI_THREAD_MULTIPLE;
+    MPI_Init_thread(&argc, &argv, level, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     for (size_t at = 0; at < sizeof shapes / sizeof *shapes; at++)

@@ -1,5 +1,6 @@
 //! The other threads of this process.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
@@ -7,21 +8,47 @@ use std::path::Path;
 /// limit (for a lock, a condition, or work in a pool) acts only after a thread of the same process has woken it.
 #[must_use]
 pub fn others_may_act() -> bool {
-    // SAFETY: gettid takes no arguments and only returns the thread's number.
-    let own = unsafe { libc::gettid() }.to_string();
-    match fs::read_dir("/proc/self/task") {
-        Ok(threads) => threads.flatten().any(|thread| thread.file_name() != *own && may_act(&thread.path())),
-        // Unknown.
-        Err(_) => true,
+    // Threads that hand work to each other may each be found waiting, one after the other. If no thread has run between two inspections,
+    // all
+    // of them waited at once.
+    match (waits_of_others(), waits_of_others()) {
+        (Some(before), Some(after)) => before != after,
+        _ => true,
     }
 }
 
-fn may_act(thread: &Path) -> bool {
-    match fs::read_to_string(thread.join("syscall")) {
-        Ok(call) => !waits_for_own_process(&call),
-        // A thread that has ended has no folder; of others nothing is known.
-        Err(_) => thread.exists(),
+/// For each other thread, its id and the number of its waits so far; `None` if a thread may act, or this is unknown.
+fn waits_of_others() -> Option<Vec<(OsString, u64)>> {
+    // SAFETY: gettid takes no arguments and only returns the thread's number.
+    let own = unsafe { libc::gettid() }.to_string();
+    let mut waits = Vec::new();
+    for thread in fs::read_dir("/proc/self/task").ok()? {
+        let thread = thread.ok()?;
+        let (name, path) = (thread.file_name(), thread.path());
+        if name == *own {
+            continue;
+        }
+        match waits_of(&path) {
+            Some(number) => waits.push((name, number)),
+            // A thread that has ended has no folder.
+            None if !path.exists() => {}
+            None => return None,
+        }
     }
+    Some(waits)
+}
+
+/// The number of times that a thread has begun to wait, if it waits for its own process now.
+fn waits_of(thread: &Path) -> Option<u64> {
+    let begun = || {
+        let status = fs::read_to_string(thread.join("status")).ok()?;
+        let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
+        count.trim().parse().ok()
+    };
+    let number: u64 = begun()?;
+    let call = fs::read_to_string(thread.join("syscall")).ok()?;
+    // The same number before and after: this is the wait that has begun last.
+    (waits_for_own_process(&call) && begun()? == number).then_some(number)
 }
 
 /// Whether a line of `/proc/PID/task/TID/syscall` is a wait without a time limit on a private futex. The line has the call's number, in
@@ -57,5 +84,41 @@ mod tests {
         assert!(!waits_for_own_process(&line(libc::FUTEX_WAIT, 0)), "another process may wake it");
         let others = ["running", "", "230 0x0 0x0 0x7ffd 0x0 0x0 0x0 0x7f 0x7f"];
         assert!(others.into_iter().all(|line| !waits_for_own_process(line)));
+    }
+
+    #[test]
+    fn a_thread_that_waits_for_its_process_does_not_act_and_one_that_sleeps_or_computes_may() {
+        use std::sync::{Barrier, mpsc};
+        use std::time::Duration;
+        let (begun, wait) = (Barrier::new(2), Duration::from_millis(1));
+        let waits = |path: &Path| waits_of(path).is_some();
+        let (tell, told) = mpsc::channel();
+        std::thread::scope(|scope| {
+            let (release, released) = mpsc::channel::<()>();
+            let (begun, tell) = (&begun, &tell);
+            let tell = tell.clone();
+            scope.spawn(move || {
+                // SAFETY: gettid takes no arguments and only returns the thread's number.
+                let _ = tell.send(unsafe { libc::gettid() });
+                begun.wait();
+                let _ = released.recv();
+                // SAFETY: as above.
+                let _ = tell.send(unsafe { libc::gettid() });
+                let _ = released.recv_timeout(Duration::from_secs(3600));
+            });
+            let thread = std::path::PathBuf::from(format!("/proc/self/task/{}", told.recv().unwrap()));
+            begun.wait();
+            while !waits(&thread) {
+                std::thread::sleep(wait);
+            }
+            release.send(()).unwrap();
+            told.recv().unwrap();
+            // Running, or in a wait with a time limit.
+            for _ in 0..50 {
+                assert!(!waits(&thread));
+                std::thread::sleep(wait);
+            }
+            drop(release);
+        });
     }
 }

@@ -208,6 +208,10 @@ fn a_thread_that_may_still_send_is_no_dead_lock() {
         ["receive from task 1, tag 6", "a time limit or another thread of the task may end each wait"];
     let said = said_before_the_limit(job_of(2, "sleeper"), &expected);
     assert!(!said.contains("a deadlock"), "{said}");
+    for shape in ["computer", "poller"] {
+        let said = said_before("9", &job_of(2, shape));
+        assert!(!said.contains("a deadlock"), "{shape}: {said}");
+    }
 }
 
 #[test]
