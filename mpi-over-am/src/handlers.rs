@@ -16,7 +16,7 @@ use am_core::task::{Endpoint, TaskId};
 use crate::attached_buffers::{AttachedBuffers, BufferOwner};
 use crate::budget::Budget;
 use crate::completion::Completions;
-use crate::context_id::Peers;
+use crate::context_id::{Peers, Space};
 use crate::early_message::{ENTRY_BYTES, EarlyBuffers, EarlyMessage, footprint, part_of_number};
 use crate::envelope;
 use crate::error::{Error, Side};
@@ -71,6 +71,15 @@ pub(crate) enum Eager {
     Refused,
 }
 
+/// How a task was lost.
+#[derive(Debug)]
+enum Lost {
+    /// It has failed, and how.
+    Failed(String),
+    /// It has closed its context, after the first failure of the job that is known; empty if there is none.
+    Left { endpoint: Endpoint, after: String },
+}
+
 /// The state that the handlers work on.
 #[derive(Debug)]
 pub(crate) struct MpiHandlers {
@@ -99,8 +108,8 @@ pub(crate) struct MpiHandlers {
     pub(crate) peers: Peers,
     /// Whether a task has failed, or has closed its context.
     has_lost_a_peer: bool,
-    /// The failed tasks, and how each failed.
-    failed: Vec<(TaskId, String)>,
+    /// The tasks that have failed or left, and how.
+    lost: Vec<(TaskId, Lost)>,
     /// Whether several threads of this task may make calls, so that another one may end a wait.
     pub(crate) has_threads: bool,
     num_tasks: u32,
@@ -129,7 +138,7 @@ impl MpiHandlers {
             wakes: 0,
             peers: Peers::default(),
             has_lost_a_peer: false,
-            failed: Vec::new(),
+            lost: Vec::new(),
             has_threads: false,
             num_tasks,
         }
@@ -220,11 +229,16 @@ impl MpiHandlers {
         self.has_lost_a_peer
     }
 
-    /// Ends a receive that was just posted, if only a failed task could send its message. Messages from that task that have arrived stay,
+    /// Whether a task has failed.
+    fn has_failed(&self, task: TaskId) -> bool {
+        self.lost.iter().any(|(lost, how)| *lost == task && matches!(how, Lost::Failed(_)))
+    }
+
+    /// Ends a receive that was just posted, if only a lost task could send its message. Messages from that task that have arrived stay,
     /// and can be received.
     #[inline(always)]
-    pub(crate) fn end_if_its_sender_failed(&mut self, request: RequestId) {
-        if !self.failed.is_empty() {
+    pub(crate) fn end_if_its_sender_is_lost(&mut self, request: RequestId) {
+        if !self.lost.is_empty() {
             self.end_hopeless(request);
         }
     }
@@ -234,10 +248,16 @@ impl MpiHandlers {
     fn end_hopeless(&mut self, request: RequestId) {
         let Some(pattern) = self.requests.posted_pattern(request) else { return };
         let sender = pattern.source().and_then(|rank| self.peers.task_of(pattern.context_id(), rank));
-        if let Some((task, what)) = self.failed.iter().find(|&&(task, _)| Some(task) == sender) {
-            let why = am_core::error::Error::PeerFailed { task: *task, what: what.clone() };
-            self.requests.withdraw(request, Error::Core(why));
-        }
+        let Some((task, lost)) = self.lost.iter().find(|&&(task, _)| Some(task) == sender) else { return };
+        let why = match lost {
+            Lost::Failed(what) => am_core::error::Error::PeerFailed { task: *task, what: what.clone() },
+            // A task may leave while others have receives posted, which they then cancel. But a collective needs all tasks.
+            Lost::Left { .. } if !Space::Collective.has(pattern.context_id().0) => return,
+            Lost::Left { endpoint, after } => {
+                am_core::error::Error::ContextClosed { endpoint: *endpoint, after: after.clone() }
+            }
+        };
+        self.requests.withdraw(request, Error::Core(why));
     }
 
     fn withdraw_synchronous(&mut self, message: &Message<'_>) -> Answer {
@@ -464,12 +484,16 @@ impl HandlerSet for MpiHandlers {
         }
         self.end_arrivals_from(task, why);
         self.has_lost_a_peer = true;
-        // A closed context is not a failure: receives stay posted, because the task may send from a later context.
-        if let am_core::error::Error::PeerFailed { task, what } = why() {
-            self.failed.push((task, what));
-            for (request, _) in self.requests.posted_receives().collect::<Vec<_>>() {
-                self.end_hopeless(request);
-            }
+        let lost = match why() {
+            am_core::error::Error::PeerFailed { what, .. } => Lost::Failed(what),
+            am_core::error::Error::ContextClosed { endpoint, after } => Lost::Left { endpoint, after },
+            _ => return,
+        };
+        // A task that has left may fail afterwards.
+        self.lost.retain(|&(other, _)| other != task);
+        self.lost.push((task, lost));
+        for (request, _) in self.requests.posted_receives().collect::<Vec<_>>() {
+            self.end_hopeless(request);
         }
     }
 

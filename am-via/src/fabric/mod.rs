@@ -601,7 +601,7 @@ impl<D: Device> Memory for ViaFabric<D> {
             Ok(range) => Ok(memory::raw_buffer(range)),
             Err(fault) => {
                 let at = own_address(self.endpoint, grant, offset);
-                Err(self.refused(at, len, fault.into()))
+                Err(self.not_in_range(at, len, fault.into()))
             }
         }
     }

@@ -7,7 +7,7 @@ use am_via_vipl::below::Device;
 use am_via_vipl::{ClaimFault, DeviceError};
 
 use super::ViaFabric;
-use super::terms::wrong;
+use super::terms::{node, wrong};
 
 impl<D: Device> ViaFabric<D> {
     /// The error for a context that its task has closed or whose memory it has taken back, with the failure that ends the job.
@@ -16,9 +16,24 @@ impl<D: Device> ViaFabric<D> {
         Error::ContextClosed { endpoint, after: self.nic.device.end_of_job().unwrap_or_default() }
     }
 
-    /// The error of am-core for an access that the device refused.
+    /// The error for an access to a peer's memory that the device refused. Memory that went with its owner's context is no mistake of the
+    /// caller: the error says that the owner has left.
     #[cold]
-    pub(super) fn refused(&self, at: RemoteAddress, len: u64, error: DeviceError) -> Error {
+    pub(super) fn refused(&mut self, at: RemoteAddress, len: u64, error: DeviceError) -> Error {
+        let owner = Endpoint::new(at.task, at.context);
+        match self.not_in_range(at, len, error) {
+            Error::RemoteRange { why: RangeFault::Stale, .. }
+                if !at.grant.is_for_operation() && self.nic.device.has_closed(node(owner)) =>
+            {
+                self.closed(owner)
+            }
+            error => error,
+        }
+    }
+
+    /// Like [`refused`](Self::refused), also for a range of memory of this task.
+    #[cold]
+    pub(super) fn not_in_range(&self, at: RemoteAddress, len: u64, error: DeviceError) -> Error {
         let why = match error {
             // A task that leaves a job after a failure first takes back its exposed memory.
             DeviceError::Refused(ClaimFault::Stale)

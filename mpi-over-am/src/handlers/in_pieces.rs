@@ -117,7 +117,7 @@ impl MpiHandlers {
             match self.arrivals.from(task) {
                 Some(number) => number,
                 // A piece of a message that ended when its sender failed.
-                None if self.failed.iter().any(|&(failed, _)| failed == TaskId(task)) => return true,
+                None if self.has_failed(TaskId(task)) => return true,
                 None => return false,
             }
         } else {

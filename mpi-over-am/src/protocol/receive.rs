@@ -27,7 +27,7 @@ pub(crate) fn start_receive<F: Fabric>(state: &mut State<F>, receive: Receive) -
         None => {
             let handlers = state.handlers();
             let request = handlers.requests.insert_posted(pattern, buffer);
-            handlers.end_if_its_sender_failed(request);
+            handlers.end_if_its_sender_is_lost(request);
             request
         }
         Some((envelope, message)) => {
@@ -122,7 +122,7 @@ pub(crate) fn start_into<F: Fabric>(
         None => {
             let handlers = context.handlers_mut();
             handlers.requests.post(request, receive.pattern, receive.buffer);
-            handlers.end_if_its_sender_failed(request);
+            handlers.end_if_its_sender_is_lost(request);
         }
     }
 }

@@ -326,3 +326,34 @@ fn mpi_opens_again() {
         assert!(error.to_string().contains("context"), "{error}");
     });
 }
+
+/// Collectives with a task that has left, by messages and at a board in that task's memory: the error says that the task has left or that
+/// the job ends, not that a region is unknown, which the program has never seen (MPI 5.0, 9.4: an error describes the failed call).
+#[test]
+fn a_collective_learns_that_a_task_has_left() {
+    for (tasks, board) in [(2, "auto"), (3, "counter"), (3, "lines")] {
+        let job = job("a_collective_learns_that_a_task_has_left").tasks(tasks);
+        job.env("AM_COLLECTIVE_BOARD", board).env("AM_COLLECTIVE_BOARD_TASKS_MAX", "64").run(|| {
+            let environment = Environment::init().expect("the launcher made a job");
+            let world = environment.world();
+            let (own, mut all) = ([u64::from(world.rank()); 64], vec![0_u64; 64 * world.size() as usize]);
+            let mut collectives = || world.barrier().and_then(|()| world.allgather(&own, &mut all));
+            for _ in 0..30 {
+                collectives().expect("all tasks take part");
+            }
+            if world.rank() > 0 {
+                let error = loop {
+                    if let Err(error) = collectives() {
+                        break error.to_string();
+                    }
+                };
+                println!("{error}");
+                assert!(!error.contains("not exposed"), "{error}");
+                // Of three tasks, one of the others may have got its error and left before.
+                assert!(error.contains("task 0") || world.size() > 2 && error.contains("task "), "{error}");
+            }
+            // Sessions end like this: each task for itself.
+            let _ = environment.leave();
+        });
+    }
+}

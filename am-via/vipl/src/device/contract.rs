@@ -289,6 +289,11 @@ pub unsafe trait Device: std::fmt::Debug {
         self.end_of_job().is_some()
     }
 
+    /// Whether the owner of a NIC is known to have closed it.
+    fn has_closed(&mut self, _nic: NodeAddress) -> bool {
+        false
+    }
+
     /// Whether the process of a task has certainly ended; `false` if this is not known.
     fn has_ended(&self, task: u32) -> bool;
 

@@ -765,6 +765,10 @@ unsafe impl Device for Shm {
         self.files.job_is_about_to_end()
     }
 
+    fn has_closed(&mut self, nic: NodeAddress) -> bool {
+        self.files.is_closed(&mut self.peers, nic).unwrap_or(false)
+    }
+
     fn cause_of_death(&self, task: u32) -> Option<String> {
         self.files.cause_of_death(task)
     }
