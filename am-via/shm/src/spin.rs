@@ -49,8 +49,8 @@ const LIMIT_AT_FIRST: Duration = Duration::from_millis(1);
 const JUMP: Duration = Duration::from_micros(500);
 /// For this time after such a jump, and after the second of two losses of the processor within this time, waits do not spin.
 const KEPT_SHORT: Duration = Duration::from_millis(100);
-/// Each time that another thread wants the processor again soon after waits have begun to spin again, this time doubles, up to this
-/// maximum: what computes beside the task goes on for long, and each attempt costs the task its processor once.
+/// If another thread wants the processor within [`KEPT_SHORT`] after waits have begun to spin again, the next time without spins is twice as long,
+/// up to this one: what computes beside the task goes on for long, and each attempt costs the task its processor once.
 const KEPT_SHORT_MAX: Duration = Duration::from_millis(1600);
 
 /// The state of a task's spins.
@@ -125,9 +125,8 @@ impl Spin {
     /// the program computed. One loss alone may be due to the system's own short work.
     fn begin(&mut self, now: Instant, losses: u64) {
         if losses != self.losses {
-            if self.was_short_recently(now)
-                || self.lost.is_some_and(|lost| now.duration_since(lost) < KEPT_SHORT)
-            {
+            let is_second = self.lost.is_some_and(|lost| now.duration_since(lost) < KEPT_SHORT);
+            if is_second || self.has_just_resumed(now) {
                 self.keep_short(now);
             }
             (self.losses, self.lost) = (losses, Some(now));
@@ -135,16 +134,17 @@ impl Spin {
         (self.is_on, self.began, self.looked) = (now >= self.short_until, now, now);
     }
 
-    /// Whether waits have spun again for no longer than they did not before.
-    fn was_short_recently(&self, now: Instant) -> bool {
-        now < self.short_until + self.kept_short
+    /// Whether waits have spun again for a short time only.
+    fn has_just_resumed(&self, now: Instant) -> bool {
+        !self.kept_short.is_zero() && (self.short_until..self.short_until + KEPT_SHORT).contains(&now)
     }
 
     /// Lets no wait spin for a time.
     fn keep_short(&mut self, now: Instant) {
-        if now >= self.short_until {
-            let again = self.was_short_recently(now);
-            self.kept_short = if again { (self.kept_short * 2).min(KEPT_SHORT_MAX) } else { KEPT_SHORT };
+        if self.has_just_resumed(now) {
+            self.kept_short = (self.kept_short * 2).min(KEPT_SHORT_MAX);
+        } else if now >= self.short_until {
+            self.kept_short = KEPT_SHORT;
         }
         self.short_until = now + self.kept_short;
     }
@@ -254,7 +254,8 @@ mod tests {
         assert!(after_losses(0, 600_000), "nobody else has run for long");
         assert!(!after_losses(1, 620_000), "once, soon after spins have begun again");
         assert!(!after_losses(0, 810_000), "the second time is longer");
-        assert!(after_losses(0, 830_000), "and ends");
+        assert!(!after_losses(1, 815_000), "one loss while no wait spins");
+        assert!(after_losses(0, 830_000), "does not prolong it");
         assert!(after_losses(1, 1_100_000), "once, long after");
         assert!(!after_losses(1, 1_150_000), "again, soon after");
         assert!(after_losses(0, 1_260_000), "as short as the first time");
