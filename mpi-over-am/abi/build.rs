@@ -125,7 +125,7 @@ fn with_profiling(header: &str) -> Fallible<String> {
     let (standard, mut removed) = (profiling("prototypes")?, profiling("removed prototypes")?);
     // The conversions of handles, which are macros (MPI 5.0 section 2.6.4 allows that).
     for line in back.lines().filter(|line| {
-        line.starts_with("#define MPI_") && line.contains("(handle)") || line.contains("(number)")
+        line.starts_with("#define MPI_") && (line.contains("(handle)") || line.contains("(number)"))
     }) {
         writeln!(removed, "{}", line.replace(" MPI_", " PMPI_").replace(")MPI_", ")PMPI_"))?;
     }

@@ -1,9 +1,10 @@
 //! Counts the lines of Rust code of the product's crates: lines that have a token which is neither a comment nor documentation, outside of
 //! what is compiled for tests only. Left out are the folders and files `tests`, `testing`, `benches`, `conform`, and items under
-//! `#[cfg(test)]` or the feature `testing`. Sources that a build script writes count as code of its crate.
+//! `#[cfg(test)]` or the feature `testing`. A build script counts as code of its crate; what it writes does not.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::iter::Peekable;
 use std::path::{Path, PathBuf};
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
@@ -106,12 +107,22 @@ fn add(tokens: TokenStream, lines: &mut BTreeSet<usize>) {
     }
 }
 
-/// Passes over the item to which an attribute belongs: as far as its body in braces, or its semicolon or comma.
-fn skip_item(tokens: &mut impl Iterator<Item = TokenTree>) {
-    for token in tokens {
-        match token {
-            TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => return,
-            TokenTree::Punct(mark) if matches!(mark.as_char(), ';' | ',') => return,
+/// Passes over the item to which an attribute belongs: as far as its body in braces, its semicolon, or the comma behind a field or a variant.
+fn skip_item(tokens: &mut Peekable<impl Iterator<Item = TokenTree>>) {
+    let is =
+        |token: &TokenTree, wanted: char| matches!(token, TokenTree::Punct(mark) if mark.as_char() == wanted);
+    let mut has_parameters = false;
+    while let Some(token) = tokens.next() {
+        match &token {
+            TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => {
+                tokens.next_if(|next| is(next, ';')); // of an import
+                return;
+            }
+            TokenTree::Ident(word) => {
+                has_parameters |=
+                    ["fn", "impl", "struct", "enum", "trait", "type"].iter().any(|item| word == item);
+            }
+            token if is(token, ';') || is(token, ',') && !has_parameters => return,
             _ => {}
         }
     }
@@ -139,6 +150,8 @@ mod tests {
         assert_eq!(of_text(text), Ok(6)); // the attribute, three of the function, two of the text
         assert_eq!(of_text("#[cfg(any(test, feature = \"testing\"))]\npub mod testing;\nmod a;\n"), Ok(1));
         assert_eq!(of_text("#[cfg(not(test))]\nmod a;\n"), Ok(2));
+        assert_eq!(of_text("#[cfg(test)]\nfn a<A, B>() {\n}\n#[cfg(test)]\nuse b::{\nc};\nmod d;\n"), Ok(1));
+        assert_eq!(of_text("struct A {\n#[cfg(test)]\na: u8,\nb: u8,\n}\n"), Ok(3));
         assert!(of_text("fn open( {").is_err());
     }
 

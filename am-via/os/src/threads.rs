@@ -9,8 +9,7 @@ use std::path::Path;
 #[must_use]
 pub fn others_may_act() -> bool {
     // Threads that hand work to each other may each be found waiting, one after the other. If no thread has run between two inspections,
-    // all
-    // of them waited at once.
+    // all of them waited at once.
     match (waits_of_others(), waits_of_others()) {
         (Some(before), Some(after)) => before != after,
         _ => true,
