@@ -107,7 +107,8 @@ fn add(tokens: TokenStream, lines: &mut BTreeSet<usize>) {
     }
 }
 
-/// Passes over the item to which an attribute belongs: as far as its body in braces, its semicolon, or the comma behind a field or a variant.
+/// Passes over the item to which an attribute belongs: as far as its body in braces, its semicolon, or the comma behind a field or a
+/// variant.
 fn skip_item(tokens: &mut Peekable<impl Iterator<Item = TokenTree>>) {
     let is =
         |token: &TokenTree, wanted: char| matches!(token, TokenTree::Punct(mark) if mark.as_char() == wanted);
