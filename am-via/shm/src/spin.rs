@@ -49,8 +49,8 @@ const LIMIT_AT_FIRST: Duration = Duration::from_millis(1);
 const JUMP: Duration = Duration::from_micros(500);
 /// For this time after such a jump, and after the second of two losses of the processor within this time, waits do not spin.
 const KEPT_SHORT: Duration = Duration::from_millis(100);
-/// If another thread wants the processor within [`KEPT_SHORT`] after waits have begun to spin again, the next time without spins is twice as long,
-/// up to this one: what computes beside the task goes on for long, and each attempt costs the task its processor once.
+/// If another thread wants the processor within [`KEPT_SHORT`] after waits have begun to spin again, the next time without spins is
+/// twice as long, up to this one: what computes beside the task goes on for long, and each attempt costs the task its processor once.
 const KEPT_SHORT_MAX: Duration = Duration::from_millis(1600);
 
 /// The state of a task's spins.
