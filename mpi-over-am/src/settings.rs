@@ -237,71 +237,31 @@ pub const COLLECTIVE_SETTINGS: [&str; 13] = [
     "alltoall_rounds_bytes_max",
 ];
 
+/// The variables of LAM/MPI over VIA, and of MPICH over Portals.
 const FOREIGN_NAMES: &[ForeignName<Settings>] = &[
     ForeignName {
-        env: "MP_EAGER_LIMIT",
-        own: "eager_limit_bytes",
-        meaning: "the same",
-        store: |settings, text| keep(&mut settings.eager_limit_bytes, usize::parse(text)?),
-    },
-    ForeignName {
-        env: "MPI_LONG_MSG",
-        own: "eager_limit_bytes",
         meaning: "length of the shortest message that is not eager: one byte more than this setting",
-        store: |settings, text| keep(&mut settings.eager_limit_bytes, usize::parse(text)?.saturating_sub(1)),
+        own_value: |_, text| Ok(usize::parse(text)?.saturating_sub(1).to_string()),
+        ..ForeignName::same("MPI_LONG_MSG", "eager_limit_bytes")
     },
+    ForeignName::same("LAM_MPI_SSI_rpi_via_short", "eager_limit_bytes"),
     ForeignName {
-        env: "LAM_MPI_SSI_rpi_via_short",
-        own: "eager_limit_bytes",
-        meaning: "the same",
-        store: |settings, text| keep(&mut settings.eager_limit_bytes, usize::parse(text)?),
-    },
-    ForeignName {
-        env: "MP_BUFFER_MEM",
-        own: "early_arrival_bytes_max",
-        meaning: "the same",
-        store: |settings, text| keep(&mut settings.early_arrival_bytes_max, u64::parse(text)?),
-    },
-    ForeignName {
-        env: "MPI_UNEX_BLOCK_SIZE",
-        own: "early_arrival_bytes_max",
         meaning: "size of one of three blocks of memory: a third of this setting",
-        store: |settings, text| {
-            let bytes =
-                u64::parse(text)?.checked_mul(3).ok_or("three times as much does not fit into 64 bits")?;
-            keep(&mut settings.early_arrival_bytes_max, bytes)
+        own_value: |_, text| {
+            let bytes = u64::parse(text)?.checked_mul(3);
+            Ok(bytes.ok_or("three times as much does not fit into 64 bits")?.to_string())
         },
+        ..ForeignName::same("MPI_UNEX_BLOCK_SIZE", "early_arrival_bytes_max")
     },
+    ForeignName::same("MPI_UNEX_MAX", "early_arrivals_max"),
+    ForeignName::same("MPI_IRECV_MAX", "posted_receives_max"),
+    ForeignName::same("MPI_LONG_MAX", "long_sends_max"),
     ForeignName {
-        env: "MPI_UNEX_MAX",
-        own: "early_arrivals_max",
-        meaning: "the same",
-        store: |settings, text| keep(&mut settings.early_arrivals_max, Some(u64::parse(text)?)),
-    },
-    ForeignName {
-        env: "MPI_IRECV_MAX",
-        own: "posted_receives_max",
-        meaning: "the same",
-        store: |settings, text| keep(&mut settings.posted_receives_max, Some(u64::parse(text)?)),
-    },
-    ForeignName {
-        env: "MPI_LONG_MAX",
-        own: "long_sends_max",
-        meaning: "the same",
-        store: |settings, text| keep(&mut settings.long_sends_max, Some(u64::parse(text)?)),
-    },
-    ForeignName {
-        env: "MPI_DEBUG",
-        own: "debug",
         meaning: "on if set, whatever the value",
-        store: |settings, _| keep(&mut settings.debug, true),
+        own_value: |_, _| Ok("on".to_owned()),
+        ..ForeignName::same("MPI_DEBUG", "debug")
     },
 ];
-
-fn keep<T>(field: &mut T, value: T) -> Result<(), String> {
-    *field = value;
-    Ok(())
-}
 
 #[cfg(test)]
 mod tests {
@@ -331,16 +291,19 @@ mod tests {
         assert_eq!(read(&[("MPI_UNEX_BLOCK_SIZE", "2m")]).unwrap().early_arrival_bytes_max, 6 << 20);
         assert_eq!(read(&[("MPI_LONG_MSG", "8064")]).unwrap().eager_limit_bytes, 8063);
         assert_eq!(read(&[("MPI_IRECV_MAX", "1024")]).unwrap().posted_receives_max, Some(1024));
-        let both = [("MPI_LONG_MSG", "9"), ("MP_EAGER_LIMIT", "5"), ("AM_EAGER_LIMIT_BYTES", "1k")];
+        let both =
+            [("LAM_MPI_SSI_rpi_via_short", "5"), ("MPI_LONG_MSG", "9"), ("AM_EAGER_LIMIT_BYTES", "1k")];
         assert_eq!(read(&both).unwrap().eager_limit_bytes, 1024);
-        assert_eq!(read(&both[..2]).unwrap().eager_limit_bytes, 5);
+        assert_eq!(read(&both[..2]).unwrap().eager_limit_bytes, 8);
     }
 
     #[test]
     fn a_value_that_makes_no_sense_is_refused_under_the_name_that_was_used() {
-        for (env, value) in
-            [("MP_EAGER_LIMIT", "many"), ("MPI_UNEX_BLOCK_SIZE", "16777216t"), ("MPI_LONG_MAX", "-1")]
-        {
+        for (env, value) in [
+            ("LAM_MPI_SSI_rpi_via_short", "many"),
+            ("MPI_UNEX_BLOCK_SIZE", "16777216t"),
+            ("MPI_LONG_MAX", "-1"),
+        ] {
             let text = read(&[(env, value)]).unwrap_err().to_string();
             assert!(text.contains(env) && text.contains(value), "{text}");
         }

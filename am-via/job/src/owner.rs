@@ -216,7 +216,7 @@ impl JobOwner {
         let settings = plan.others.lines_with(&plan.settings);
         if settings.len() > SETTINGS_BYTES_MAX {
             return Err(JobError::system("writing the settings of the job")(io::Error::other(format!(
-                "settings and variables that begin with AM_, MPI_, MP_ or LAM_MPI_ have {} bytes, but a job has {SETTINGS_BYTES_MAX} bytes \
+                "settings and variables that begin with AM_, MPI_ or LAM_MPI_ have {} bytes, but a job has {SETTINGS_BYTES_MAX} bytes \
                  for them; unset those that are no settings",
                 settings.len()
             ))));

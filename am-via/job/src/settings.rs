@@ -105,37 +105,31 @@ choices! { Device: Shm = "shm"; or Ofi = "ofi" }
 
 const FOREIGN_NAMES: &[ForeignName<Settings>] = &[
     ForeignName {
-        env: "LAM_MPI_SSI_rpi_via_tiny",
-        own: "packet_bytes",
         meaning: "the longest message that is sent in one packet: the same value",
-        store: |settings, text| keep(&mut settings.packet_bytes, u32::parse(text)?),
+        ..ForeignName::same("LAM_MPI_SSI_rpi_via_tiny", "packet_bytes")
     },
     ForeignName {
-        env: "LAM_MPI_SSI_rpi_via_rdescs",
-        own: "credits",
         meaning: "posted receive descriptors of a connection: the same number, at most 64",
-        store: |settings, text| keep(&mut settings.credits, u32::parse(text)?.min(64)),
+        own_value: at_most_64,
+        ..ForeignName::same("LAM_MPI_SSI_rpi_via_rdescs", "credits")
     },
     ForeignName {
-        env: "LAM_MPI_SSI_rpi_via_sdescs",
-        own: "credits",
         meaning: "send descriptors to one task: the same number, at most 64",
-        store: |settings, text| keep(&mut settings.credits, u32::parse(text)?.min(64)),
+        own_value: at_most_64,
+        ..ForeignName::same("LAM_MPI_SSI_rpi_via_sdescs", "credits")
     },
     ForeignName {
-        env: "LAM_MPI_SSI_rpi_via_area",
-        own: "credits",
         meaning: "memory for the messages of one task: the number of packets that fit, at most 64",
-        store: |settings, text| {
+        own_value: |settings, text| {
             let packets = u64::parse(text)? / u64::from(settings.packet_bytes);
-            keep(&mut settings.credits, u32::try_from(packets.clamp(1, 64)).expect("at most 64"))
+            Ok(packets.clamp(1, 64).to_string())
         },
+        ..ForeignName::same("LAM_MPI_SSI_rpi_via_area", "credits")
     },
 ];
 
-fn keep<T>(field: &mut T, value: T) -> Result<(), String> {
-    *field = value;
-    Ok(())
+fn at_most_64(_: &Settings, text: &str) -> Result<String, String> {
+    Ok(u32::parse(text)?.min(64).to_string())
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use crate::settings::{Settings, Table};
 pub struct Variables(String);
 
 /// Prefixes of setting names: ours, and those of the MPI libraries whose names are understood.
-const PREFIXES: [&str; 4] = ["AM_", "MPI_", "MP_", "LAM_MPI_"];
+const PREFIXES: [&str; 3] = ["AM_", "MPI_", "LAM_MPI_"];
 /// Variables that begin like settings but are not settings: the launcher writes them.
 const WRITTEN_BY_THE_LAUNCHER: [&str; 5] = ["AM_JOB", "AM_TASK", "AM_NUM_TASKS", "AM_PINNED", "AM_TERMINAL"];
 /// The longest value of a setting, in bytes. A longer value is that of a variable that is no setting, such as a path, or is a mistake.
@@ -110,10 +110,10 @@ mod tests {
     #[test]
     fn a_value_that_no_setting_can_have_is_seen_by_the_table_of_the_setting() {
         let blanks = " ".repeat(VALUE_BYTES_MAX);
-        let environment = [("MP_EAGER_LIMIT", format!("{blanks}7")), ("MPI_LONG_MAX", "7\n8".to_owned())];
+        let environment = [("MPI_LONG_MSG", format!("{blanks}7")), ("MPI_LONG_MAX", "7\n8".to_owned())];
         let environment = environment.map(|(name, value)| (name.to_owned(), value));
         let others = Variables::of_other_tables(environment.into_iter());
-        assert_eq!(others.get("MP_EAGER_LIMIT"), Some(format!("{}...", &blanks[..SHOWN_CHARS])));
+        assert_eq!(others.get("MPI_LONG_MSG"), Some(format!("{}...", &blanks[..SHOWN_CHARS])));
         assert_eq!(others.get("MPI_LONG_MAX").as_deref(), Some("7..."));
     }
 

@@ -133,22 +133,18 @@ impl<S: Clone + Default> Setting<S> {
     /// # Errors
     /// An invalid value; `settings` stay as they were.
     pub fn store(&self, settings: &mut S, text: &str) -> Result<(), SettingError> {
-        *settings =
-            self.changed(settings, self.env, text, |changed| (self.store)(changed, text.trim()).map(|_| ()))?;
-        Ok(())
+        self.store_as(settings, (self.env, text), Ok(text.trim().to_owned()))
     }
 
-    /// A copy of `settings` in which `change` has changed this setting, if the new value is in its range.
-    fn changed(
+    /// Changes this setting to the value that a variable's text stands for.
+    fn store_as(
         &self,
-        settings: &S,
-        env: &'static str,
-        text: &str,
-        change: impl FnOnce(&mut S) -> Result<(), String>,
-    ) -> Result<S, SettingError> {
+        settings: &mut S,
+        (env, text): (&'static str, &str),
+        own: Result<String, String>,
+    ) -> Result<(), SettingError> {
         let mut changed = settings.clone();
-        let number = change(&mut changed)
-            .and_then(|()| (self.store)(&mut changed.clone(), &self.plain_value(&changed)));
+        let number = own.and_then(|own| (self.store)(&mut changed, &own));
         let in_range = number.and_then(|number| match (number, &self.range) {
             (Some(number), Some(range)) if !range.contains(&number) => {
                 Err(format!("{number} is outside {} to {}", range.start(), range.end()))
@@ -156,13 +152,15 @@ impl<S: Clone + Default> Setting<S> {
             _ => Ok(()),
         });
         let form = || if env == self.env { self.form() } else { format!("{}, of {}", self.form(), self.env) };
-        in_range.map(|()| changed).map_err(|why| SettingError {
+        in_range.map_err(|why| SettingError {
             env,
             value: text.to_owned(),
             why,
             form: form(),
             default: self.value(&S::default()),
-        })
+        })?;
+        *settings = changed;
+        Ok(())
     }
 }
 
@@ -175,8 +173,16 @@ pub struct ForeignName<S: 'static> {
     pub own: &'static str,
     /// The meaning of the variable's value for this setting.
     pub meaning: &'static str,
-    /// Stores a value, given as text, in the settings.
-    pub store: fn(&mut S, &str) -> Result<(), String>,
+    /// The setting's value for a value of the variable.
+    pub own_value: fn(&S, &str) -> Result<String, String>,
+}
+
+impl<S> ForeignName<S> {
+    /// A variable whose values mean the same as those of the setting `own`.
+    #[must_use]
+    pub const fn same(env: &'static str, own: &'static str) -> Self {
+        Self { env, own, meaning: "the same", own_value: |_, text| Ok(text.to_owned()) }
+    }
 }
 
 /// A setting has an invalid value: the fault of the user who set it.
@@ -222,9 +228,8 @@ pub trait Table: Clone + Default + 'static {
             }
             let mut names = Self::FOREIGN_NAMES.iter().filter(|foreign| foreign.own == setting.name);
             if let Some((foreign, text)) = names.find_map(|foreign| Some((foreign, variable(foreign.env)?))) {
-                settings = setting.changed(&settings, foreign.env, &text, |changed| {
-                    (foreign.store)(changed, text.trim())
-                })?;
+                let own = (foreign.own_value)(&settings, text.trim());
+                setting.store_as(&mut settings, (foreign.env, &text), own)?;
             }
         }
         Ok(settings)

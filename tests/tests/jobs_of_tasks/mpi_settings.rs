@@ -96,11 +96,11 @@ fn a_foreign_name_with_a_senseless_value_is_refused() {
     // Without a launcher, because then the task itself reads the variable.
     for value in ["many".to_owned(), format!("many{}", " ".repeat(100))] {
         job("a_foreign_name_with_a_senseless_value_is_refused")
-            .env("MP_EAGER_LIMIT", value)
+            .env("MPI_LONG_MSG", value)
             .without_launcher()
             .run(|| {
                 let error = Environment::init().expect_err("many is no number").to_string();
-                assert!(error.contains("MP_EAGER_LIMIT") && error.contains("many"), "{error}");
+                assert!(error.contains("MPI_LONG_MSG") && error.contains("many"), "{error}");
             });
     }
 }
