@@ -10,6 +10,7 @@ mod allgather;
 mod allreduce;
 mod alltoall;
 mod among;
+mod arguments;
 mod barrier;
 mod broadcast;
 mod call;
@@ -18,7 +19,6 @@ mod direct;
 mod gather;
 mod hosts;
 mod inter;
-mod layouts;
 mod neighbour;
 mod on_board;
 mod on_lines;
@@ -29,9 +29,8 @@ mod reduce;
 mod reduce_scatter;
 mod scan;
 mod short;
-mod slices;
 mod stages;
-mod typed;
+mod table;
 mod words;
 
 use std::sync::Arc;
@@ -52,19 +51,13 @@ use crate::progress::start_schedule;
 use crate::request_id::RequestId;
 use crate::request_table::{NO_SCOPE, Recipe, Schedule};
 use crate::settings::Check;
+pub use arguments::{LayoutPart, Placement, Position};
 pub use call::{Collective, Neighbours, Parts};
 use direct::Direct;
-pub use layouts::LayoutPart;
 use plan::Plan;
-pub use prepared::{Buffer, KeptOperator, Make, NoOperator, Nothing, Operator, Position, Prepared};
+pub use prepared::{Buffer, KeptOperator, Make, NoOperator, Nothing, Operator, Prepared};
 use recorder::{Recorder, Series};
-pub use slices::{
-    allgather, allgather_in_place, allgatherv, allreduce, allreduce_in_place, alltoall, alltoall_in_place,
-    alltoallv, alltoallw, barrier, broadcast, exscan, gather, gatherv, neighbor_allgather,
-    neighbor_allgatherv, neighbor_alltoall, neighbor_alltoallv, neighbor_alltoallw, reduce, reduce_in_place,
-    reduce_scatter, reduce_scatter_block, scan, scan_in_place, scatter, scatterv,
-};
-pub use typed::Placement;
+pub use table::*;
 
 impl Collective {
     /// Carries out the collective, and returns when this task's part is done.

@@ -4,15 +4,13 @@ use std::fmt;
 
 use am_core::fabric::Fabric;
 
-use super::slices::parts_mut;
-use super::{Collective, Datum, Parts, Series};
-use crate::buffer::{Equivalence, Keeps, RecvData};
+use super::arguments::Position;
+use super::{Collective, Datum, Series};
 use crate::communicator::Communicator;
 use crate::error::Result;
 use crate::op::{Combine, Op, Operation, TypedOperation};
 use crate::policy::LockPolicy;
 use crate::progress::start_schedule;
-use crate::rank::ROOT;
 use crate::request::{OwnedRequest, Persistent, Request, Scope};
 use crate::request_table::NO_SCOPE;
 
@@ -37,53 +35,9 @@ pub trait Make<B>: FnOnce(&mut B, Position, Op) -> Result<Collective> {}
 
 impl<B, M: FnOnce(&mut B, Position, Op) -> Result<Collective>> Make<B> for M {}
 
-/// A collective of borrowed slices.
-pub(super) fn of_slices<O>(
-    operator: O,
-    make: impl FnOnce(Position, Op) -> Result<Collective>,
-) -> Prepared<(), O, impl Make<()>> {
-    in_buffer((), operator, |(): &mut (), position, op| make(position, op))
-}
-
-/// A collective with one buffer for data and result.
+/// A collective with one buffer for data and result, or of borrowed slices if the buffer is `()`.
 pub(super) fn in_buffer<B, O, M: Make<B>>(buffer: B, operator: O, make: M) -> Prepared<B, O, M> {
     Prepared { buffer, operator, make }
-}
-
-/// A task's position in its communicator. Only `run`, `start`, `start_owned` and `keep` make one.
-#[derive(Clone, Copy, Debug)]
-pub struct Position {
-    pub(super) rank: u32,
-    pub(super) size: u32,
-    /// Number of tasks in the remote group of an inter-communicator.
-    pub(super) remote: Option<u32>,
-}
-
-// SAFETY: the memory outlives the operation: `run` waits for the collective; a scope waits for everything started in it; an owned or
-// persistent request keeps its vector.
-#[expect(unsafe_code, reason = "a promise about the buffers of operations (`buffer::Keeps`)")]
-unsafe impl Keeps for Position {}
-
-impl Position {
-    /// Whether this task is the root.
-    pub(super) fn is_root(self, root: u32) -> bool {
-        if self.remote.is_some() { root == ROOT } else { self.rank == root }
-    }
-
-    /// Number of ranks that this task exchanges parts with.
-    pub(super) fn partners(self) -> usize {
-        self.remote.unwrap_or(self.size) as usize
-    }
-
-    /// A slice divided into one part per task.
-    pub(super) fn equal_parts<T: Equivalence>(
-        self,
-        call: &'static str,
-        buffer: &mut [T],
-    ) -> Result<Parts<RecvData>> {
-        let (count, ranks) = (buffer.len() / self.size as usize, self.size as usize);
-        parts_mut(self, call, buffer, count, ranks)
-    }
 }
 
 /// A buffer for data and result: a `&mut` to a slice, an array or a vector, or a vector that the operation owns.
@@ -322,5 +276,14 @@ impl<B: sealed::Owned, O: KeptOperator, M: Make<B>> Prepared<B, O, M> {
         let collective = (self.make)(&mut self.buffer, communicator.place(), self.operator.into_op())?;
         let id = communicator.keep_collective(&collective)?;
         Ok(Persistent::of_request(communicator, id, self.buffer.into_vec()))
+    }
+}
+
+impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
+    /// This task's position, for the arguments of collectives.
+    #[inline]
+    fn place(&self) -> Position {
+        let remote = if self.is_inter() { self.remote_size().ok() } else { None };
+        Position { rank: self.rank(), size: self.size(), remote }
     }
 }

@@ -3,7 +3,7 @@
 
 use am_core::fabric::Fabric;
 
-use super::slices;
+use super::table;
 use crate::communicator::Communicator;
 use crate::error::Result;
 use crate::op;
@@ -13,13 +13,13 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Combines the words of all tasks by bitwise or.
     pub(crate) fn combine_words(&self, words: &mut [u64]) -> Result<()> {
         let own = words.to_vec();
-        self.scope(|s| s.wait(slices::allreduce(&own, words, op::BitwiseOr).start(s)?))?;
+        self.scope(|s| s.wait(table::allreduce(&own, words, op::BitwiseOr).start(s)?))?;
         Ok(())
     }
 
     /// Copies the words of rank `root` to all tasks.
     pub(crate) fn broadcast_words(&self, words: &mut [u64], root: u32) -> Result<()> {
-        self.scope(|s| s.wait(slices::broadcast(words, root).start(s)?))?;
+        self.scope(|s| s.wait(table::broadcast(words, root).start(s)?))?;
         Ok(())
     }
 }
