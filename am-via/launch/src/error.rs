@@ -69,44 +69,6 @@ pub enum LaunchError {
         /// The system's error.
         source: io::Error,
     },
-    /// The workspace has no such example or program: the caller's fault.
-    #[error("this workspace has no {kind} {name:?}{}; it has: {known}", perhaps(near))]
-    NoSuchTarget {
-        /// `example` or `bin`.
-        kind: &'static str,
-        /// The name given by the caller.
-        name: String,
-        /// The names that exist.
-        known: String,
-        /// The one of them that is probably meant.
-        near: Option<String>,
-    },
-    /// Several packages have a target of this name: the caller's fault.
-    #[error("several packages have a {kind} {name:?}: {packages}; choose one with --package")]
-    WhichPackage {
-        /// `example` or `bin`.
-        kind: &'static str,
-        /// The name given by the caller.
-        name: String,
-        /// The packages that have one.
-        packages: String,
-    },
-    /// The build failed; the compiler has printed why.
-    #[error("the {kind} {name:?} could not be built; cargo's messages above say why")]
-    Build {
-        /// `example` or `bin`.
-        kind: &'static str,
-        /// The name given by the caller.
-        name: String,
-    },
-    /// Cargo finds no workspace: most likely the current directory is in none.
-    #[error(
-        "this directory is in no cargo workspace: {why}; change to a directory of a workspace, or name a program's file"
-    )]
-    NoWorkspace {
-        /// Cargo's message.
-        why: String,
-    },
     /// `/proc` is not mounted, so processes cannot be found: the machine or container is set up wrongly.
     #[error(
         "/proc is not mounted here, and a job can neither be started nor watched without it; mount it (mount -t proc proc \
@@ -121,10 +83,6 @@ pub enum LaunchError {
         /// The system's error.
         source: io::Error,
     },
-}
-
-fn perhaps(near: &Option<String>) -> String {
-    near.as_ref().map_or_else(String::new, |near| format!(" (perhaps {near:?} is meant)"))
 }
 
 impl LaunchError {

@@ -28,7 +28,6 @@
 
 mod agent;
 mod allocation;
-mod cargo;
 mod end_request;
 mod error;
 mod guard;
@@ -76,7 +75,6 @@ pub use am_via_os::complain;
 pub use am_via_os::process::Ended;
 pub use am_via_os::signal::keep_ended_children;
 pub use am_via_os::standard_output::{say, was_closed as output_was_closed};
-pub use cargo::{CargoTarget, TargetKind, build};
 pub use error::LaunchError;
 pub use guard::run_guarded;
 pub use hang::{Activity, HangFormat, HangReport, HangReports, Verdict, Wait};

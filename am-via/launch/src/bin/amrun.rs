@@ -6,14 +6,17 @@
     warn(clippy::print_stdout, clippy::print_stderr, reason = "these panic if the reader has left")
 )]
 
+use std::env;
 use std::ffi::OsString;
+use std::io::{self, IsTerminal};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use am_via_launch::{
-    Allocation, Bind, CargoTarget, Ended, HangFormat, HangReport, HangReports, Host, Hosts, HostsError,
-    Launch, LaunchError, OutputFormat, Record, Recorded, Statistics, TargetKind, Trace, Wanted, complain,
+    Allocation, Bind, Ended, HangFormat, HangReport, HangReports, Host, Hosts, HostsError, Launch,
+    LaunchError, OutputFormat, Record, Recorded, Statistics, Trace, Wanted, complain,
 };
 use clap::{CommandFactory, Parser, ValueEnum, error::ErrorKind};
 use clap_complete::Shell;
@@ -21,7 +24,8 @@ use clap_complete::Shell;
 /// Starts a program as the tasks of a job, forwards its output, and cleans up, however the job ends.
 ///
 /// Exit code: that of the first task that failed; 128 plus the signal's number if a signal killed that task; 124 after the time limit; 127
-/// if the program does not exist; 126 if it cannot be executed; 2 for wrong options, and if the job cannot be started for another reason.
+/// if the program does not exist; 126 if it cannot be executed; 101 if cargo cannot build it; 2 for wrong options, and if the job cannot be
+/// started for another reason.
 #[derive(Debug, Parser)]
 #[command(
     name = "amrun",
@@ -138,6 +142,9 @@ struct Options {
     /// Writes the manual page (man) or the completion for a shell (bash, zsh, fish) to standard output.
     #[arg(long, hide = true, value_name = "WHAT")]
     write: Option<Written>,
+    /// Set by cargo, which has built the example or program: its file.
+    #[arg(long, hide = true, value_name = "FILE")]
+    built: Option<PathBuf>,
     /// Set by `amrun info` for a child process that tries to read the memory of amrun.
     #[arg(long, hide = true, value_name = "QUESTION")]
     answer_probe: Option<String>,
@@ -177,15 +184,8 @@ impl Options {
         }
     }
 
-    /// The target that cargo must build, if any.
-    fn target(&self) -> Option<CargoTarget> {
-        let (kind, name) = match (&self.example, &self.bin) {
-            (Some(name), _) => (TargetKind::Example, name),
-            (None, Some(name)) => (TargetKind::Bin, name),
-            (None, None) => return None,
-        };
-        let (package, features) = (self.package.clone(), self.features.clone());
-        Some(CargoTarget { kind, name: name.clone(), package, features })
+    fn is_built_by_cargo(&self) -> bool {
+        self.example.is_some() || self.bin.is_some()
     }
 }
 
@@ -264,7 +264,8 @@ fn main() -> ExitCode {
     }
     check(&options);
     let code = match options.guarded_by {
-        None => guard(options.output_is_closed),
+        None if options.is_built_by_cargo() && options.built.is_none() => Err(become_cargo(&options)),
+        None => guard(&options),
         Some(guard) => launch(&options, guard),
     };
     code.unwrap_or_else(|error| {
@@ -290,24 +291,64 @@ fn check(options: &Options) {
     if options.tasks_per_host == Some(0) {
         refuse(ErrorKind::InvalidValue, "--tasks-per-host 0: a host has at least 1 task");
     }
-    let target = options.target();
-    if target.is_none() && options.command.is_empty() {
+    if !options.is_built_by_cargo() && options.command.is_empty() {
         refuse(
             ErrorKind::MissingRequiredArgument,
             "nothing to run: name a program, --example NAME or --bin NAME",
         );
     }
-    if target.is_none() && (options.package.is_some() || !options.features.is_empty()) {
+    if !options.is_built_by_cargo() && (options.package.is_some() || !options.features.is_empty()) {
         let text = "--package and --features need --example NAME or --bin NAME";
         refuse(ErrorKind::MissingRequiredArgument, text);
     }
 }
 
+/// Becomes `cargo run`, which builds the example or program and then, as its runner, runs amrun in this process again: with `--built FILE`
+/// before the same arguments. Returns only if cargo cannot be started.
+fn become_cargo(options: &Options) -> LaunchError {
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["run", "--quiet", "--release"]);
+    if io::stderr().is_terminal() {
+        // Shows cargo's progress bar, which `--quiet` would hide. Cargo does not ask the terminal for its width if the bar is forced.
+        cargo.args(["--config", "term.progress.when='always'", "--config", "term.progress.width=80"]);
+    }
+    let features = (!options.features.is_empty()).then(|| options.features.join(","));
+    let words = [
+        ("example", &options.example),
+        ("bin", &options.bin),
+        ("package", &options.package),
+        ("features", &features),
+    ];
+    cargo.args(words.iter().filter_map(|(name, value)| Some(format!("--{name}={}", value.as_ref()?))));
+    let own = match env::current_exe() {
+        Ok(own) => own.to_string_lossy().into_owned(),
+        Err(source) => return LaunchError::System { doing: "finding amrun's own file", source },
+    };
+    // A runner for the machine itself has precedence over one that the user has configured. The other is for a cross build that runs here.
+    let machine = format!(
+        "{}-unknown-linux-{}",
+        env::consts::ARCH,
+        if cfg!(target_env = "musl") { "musl" } else { "gnu" }
+    );
+    for machine in [&*machine, "cfg(all())"] {
+        // An array of strings is written alike in JSON and TOML.
+        let runner = serde_json::json!([own, "--built"]);
+        cargo.args(["--config", &format!("target.'{machine}'.runner={runner}")]);
+    }
+    cargo.arg("--").args(closed_output(options)).args(env::args_os().skip(1));
+    LaunchError::System { doing: "starting cargo", source: cargo.exec() }
+}
+
+/// What the next process of amrun must be told of a standard output that was closed from the start: Rust's start-up code has opened
+/// /dev/null in its place.
+fn closed_output(options: &Options) -> Option<OsString> {
+    let is_news = am_via_launch::output_was_closed() && !options.output_is_closed;
+    is_news.then(|| "--output-is-closed".into())
+}
+
 /// The first process: starts itself again as the launcher, and guards this second process.
-fn guard(knows_of_closed_output: bool) -> Result<ExitCode, LaunchError> {
-    let is_news = am_via_launch::output_was_closed() && !knows_of_closed_output;
-    let closed = is_news.then(|| "--output-is-closed".into());
-    match am_via_launch::run_guarded(closed.into_iter().chain(std::env::args_os().skip(1)))? {
+fn guard(options: &Options) -> Result<ExitCode, LaunchError> {
+    match am_via_launch::run_guarded(closed_output(options).into_iter().chain(env::args_os().skip(1)))? {
         Ended::Exited(code) => Ok(ExitCode::from(u8::try_from(code & 0xff).unwrap_or(1))),
         Ended::Signalled(number) => {
             complain!(
@@ -324,8 +365,11 @@ fn launch(options: &Options, guard: u32) -> Result<ExitCode, LaunchError> {
     warn_of_misspelt_settings();
     let (tasks, hosts) = placement(options)?;
     let mut command = options.command.iter().cloned();
-    let program: OsString = match options.target() {
-        Some(target) => am_via_launch::build(&target)?.into(),
+    let program: OsString = match &options.built {
+        // Relative to the current directory, as cargo names it, and not to that of the tasks.
+        Some(file) => std::path::absolute(file)
+            .map_err(|source| LaunchError::System { doing: "finding the program", source })?
+            .into(),
         None => command.next().unwrap_or_default(),
     };
     if !hosts.is_empty() {
@@ -491,7 +535,7 @@ fn say_what_they_did(options: &Options, recorded: &[Recorded], hosts: &[String])
 }
 
 fn warn_of_misspelt_settings() {
-    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    let names = env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     for (name, near) in am_via_launch::misspelt(names) {
         complain!(
             "amrun: there is no setting {name}; perhaps {near} is meant? `amrun info --all` lists the settings"

@@ -444,6 +444,50 @@ fn a_relative_program_is_looked_up_in_the_directory_of_the_tasks() {
     );
 }
 
+/// A runner that the user has configured must not run in place of amrun, and the program's arguments must stay what they are.
+#[test]
+fn cargo_builds_an_example_and_tells_of_a_name_that_is_wrong() {
+    let _watchdog = Watchdog::new("cargo_builds_an_example_and_tells_of_a_name_that_is_wrong");
+    let dir = TempDir::new();
+    let files = [
+        ("Cargo.toml", "[workspace]\nresolver = '3'\nmembers = ['one', 'two']\n"),
+        (".cargo/config.toml", "[target.'cfg(unix)']\nrunner = 'false'\n"),
+        ("one/Cargo.toml", "[package]\nname = 'one'\nedition = '2024'\n[features]\nloud = []\n"),
+        (
+            "one/examples/ring.rs",
+            "fn main() { print!(\"{:?}\\n\", std::env::args().skip(1).collect::<Vec<_>>()) }",
+        ),
+        ("one/src/bin/tool.rs", "fn main() { print!(\"one {}\\n\", cfg!(feature = \"loud\")) }"),
+        ("two/Cargo.toml", "[package]\nname = 'two'\nedition = '2024'\n"),
+        ("two/src/bin/tool.rs", "fn main() {}"),
+    ];
+    for (file, text) in files {
+        let file = dir.0.join(file);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, text).unwrap();
+    }
+    let run = |args: &[&str]| {
+        let mut amrun = amrun(&unique(), args);
+        amrun.current_dir(&dir.0).env("CARGO_NET_OFFLINE", "true").env_remove("CARGO_TARGET_DIR");
+        amrun.output().unwrap()
+    };
+    let output = run(&["-n", "2", "--wdir", "/", "--example", "ring", "--", "-n", "--", "a b"]);
+    assert_eq!(
+        (&*stdout(&output), &*stderr(&output)),
+        ("[\"-n\", \"--\", \"a b\"]\n".repeat(2).as_str(), "")
+    );
+    let output = run(&["-n", "1", "--bin", "tool", "-p", "one", "--features", "loud"]);
+    assert_eq!((&*stdout(&output), &*stderr(&output)), ("one true\n", ""));
+    for (args, parts) in [
+        (["-n", "1", "--example", "rign"], ["ring", "rign"]),
+        (["-n", "1", "--bin", "tool"], ["package `one`", "package `two`"]),
+    ] {
+        let output = run(&args);
+        assert_eq!(output.status.code(), Some(101), "{args:?}: {}", stderr(&output));
+        assert!(parts.iter().all(|part| stderr(&output).contains(part)), "{args:?}: {}", stderr(&output));
+    }
+}
+
 #[test]
 fn the_programs_own_options_are_left_alone() {
     let _watchdog = Watchdog::new("the_programs_own_options_are_left_alone");
@@ -487,7 +531,7 @@ fn wrong_calls_are_refused_with_the_reason() {
         (&["-n", "1", "--wdir", "/no/such/directory", "true"], 2, "/no/such/directory"),
         (&["-n", "1", "no-such-program"], 127, "no-such-program"),
         (&["-n", "1", not_executable], 126, "chmod"),
-        (&["-n", "1", "--example", "no-such-example"], 2, "no-such-example"),
+        (&["-n", "1", "--example", "no-such-example"], 101, "no-such-example"),
     ];
     for (args, code, part) in cases {
         let output = run(args);

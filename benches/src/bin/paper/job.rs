@@ -1,10 +1,11 @@
 //! The jobs behind the curves: their programs, settings, and results in every round.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use am_examples::Failure;
-use am_via_launch::{Bind, CargoTarget, Launch, LaunchError, TargetKind, build};
+use am_via_launch::{Bind, Launch, LaunchError};
 use mpi_over_am::{JobSettings, Settings, Table};
 
 use crate::curve::Point;
@@ -226,14 +227,7 @@ fn programs(jobs: &[Job]) -> Result<Vec<PathBuf>, Failure> {
             Program::Kernel { name, .. } => match kernels.iter().find(|(built, _)| *built == name) {
                 Some((_, file)) => file.clone(),
                 None => {
-                    eprintln!("building {name}");
-                    let target = CargoTarget {
-                        kind: TargetKind::Example,
-                        name: (*name).to_owned(),
-                        package: None,
-                        features: Vec::new(),
-                    };
-                    let file = build(&target).map_err(|error| not_started(&error))?;
+                    let file = built(name, &own)?;
                     kernels.push((name, file.clone()));
                     file
                 }
@@ -241,4 +235,16 @@ fn programs(jobs: &[Job]) -> Result<Vec<PathBuf>, Failure> {
         });
     }
     Ok(programs)
+}
+
+/// Builds an example in release mode. Its file is beside this program's, which is built in release mode, too.
+fn built(example: &str, own: &Path) -> Result<PathBuf, Failure> {
+    eprintln!("building {example}");
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["build", "--quiet", "--release", "--package", "am-examples", "--example", example]);
+    match cargo.status() {
+        Ok(status) if status.success() => Ok(own.with_file_name("examples").join(example)),
+        Ok(status) => Err(Failure::Input(format!("cargo could not build the example {example} ({status})"))),
+        Err(error) => Err(Failure::Input(format!("cargo cannot be started: {error}"))),
+    }
 }
