@@ -109,7 +109,7 @@ fn add(tokens: TokenStream, lines: &mut BTreeSet<usize>) {
 
 /// Passes over the item to which an attribute belongs: as far as its body in braces, its semicolon, or the comma behind a field or a
 /// variant.
-fn skip_item(tokens: &mut Peekable<impl Iterator<Item = TokenTree>>) {
+pub(crate) fn skip_item(tokens: &mut Peekable<impl Iterator<Item = TokenTree>>) {
     let is =
         |token: &TokenTree, wanted: char| matches!(token, TokenTree::Punct(mark) if mark.as_char() == wanted);
     let mut has_parameters = false;
@@ -134,7 +134,7 @@ fn starts_with(attribute: TokenStream, name: &str) -> bool {
 }
 
 /// Whether an attribute keeps its item out of a build that is neither for tests nor with the feature `testing`.
-fn is_of_tests(attribute: TokenStream) -> bool {
+pub(crate) fn is_of_tests(attribute: TokenStream) -> bool {
     let text = attribute.to_string();
     let names = |name: &str| text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == name);
     starts_with(attribute, "cfg") && (names("test") || names("testing")) && !names("not")

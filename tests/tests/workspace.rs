@@ -2,11 +2,11 @@
 //! complete manifests, only one file of mpi-over-am that chooses the fabric, and a list of the waits that keep their turn. Each test fails
 //! if it finds nothing to check.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-type Graph = BTreeMap<String, BTreeSet<String>>;
+use am_tests::imports::Imports;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the package lies in the workspace's root")
@@ -33,84 +33,59 @@ fn members() -> Vec<String> {
     lines.map_while(|line| line.split('"').nth(1)).map(str::to_owned).collect()
 }
 
-fn words(text: &str) -> impl Iterator<Item = &str> {
-    text.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty())
-}
+/// The circles of modules that are still there, each as `folder: module that contains them: their names`. This list only becomes shorter.
+const CIRCLES: [&str; 14] = [
+    "am-core/src: pgas: heap segment",
+    "am-core/engine/src: buffer: exposed shared",
+    "am-core/engine/src: protocol: announce ask cold receive",
+    "am-core/engine/src: protocol: in_pieces pending send",
+    "am-via/vipl/src: device::shm: far files",
+    "am-via/vipl/src: user_agent: attempt channel connection receiving sending staged work",
+    "mpi-over-am/src: buffer: fields message",
+    "mpi-over-am/src: collective: allgather allreduce alltoall barrier broadcast call gather hosts neighbour reduce reduce_scatter scan stages",
+    "mpi-over-am/src: collective: on_board on_lines",
+    "mpi-over-am/src: communicator: create inter",
+    "mpi-over-am/src: protocol: eager in_pieces",
+    "mpi-over-am/src: window: lock queue",
+    "benches/src/bin/paper: : figure job",
+    "benches/src/bin/compare: : below cores hosts libraries marks table",
+];
 
-/// The names directly after each `prefix` (a path that ends in `::`) in a text: one, or those of a group in braces.
-fn names_behind<'a>(text: &'a str, prefix: &'a str) -> impl Iterator<Item = &'a str> {
-    let goes_on = |before: &str| before.ends_with(|c: char| c.is_alphanumeric() || "_:$".contains(c));
-    text.match_indices(prefix).filter(move |&(at, _)| !goes_on(&text[..at])).flat_map(move |(at, _)| {
-        let rest = text[at + prefix.len()..].split(';').next().unwrap_or("");
-        let mut depth = 0_i32;
-        let group = rest.split_inclusive(['{', ',', '}']).filter_map(|piece| {
-            let name = words(piece).next().filter(|_| depth == 1);
-            depth += i32::from(piece.ends_with('{')) - i32::from(piece.ends_with('}'));
-            name
-        });
-        if rest.starts_with('{') { group.collect::<Vec<_>>() } else { words(rest).take(1).collect() }
-    })
-}
-
-/// The imports between a crate's modules, apart from tests. A re-export of `lib.rs` counts as its module.
-fn imports(src: &Path) -> Graph {
-    let (mut graph, mut exported, mut files) = (Graph::new(), BTreeMap::new(), Vec::new());
-    for path in sources(src) {
-        let inside = path.strip_prefix(src).expect("below the folder").with_extension("");
-        let parts = inside.iter().map(|part| part.to_string_lossy().into_owned());
-        let module: Vec<_> = parts.filter(|part| part != "mod").collect();
-        let text = read(&path);
-        let code = text.split("\n#[cfg(test)]\nmod tests {").next().unwrap_or("").lines();
-        let text: String = code.flat_map(|line| [line.split("//").next().unwrap_or(""), "\n"]).collect();
-        if module == ["lib"] {
-            for mut names in text.split("use ").skip(1).filter_map(|rest| rest.split(';').next()).map(words) {
-                let from = names.next().unwrap_or("").to_owned();
-                exported.extend(names.map(|name| (name.to_owned(), from.clone())));
-            }
-        } else if module[0] != "bin" && !module.iter().any(|part| part.ends_with("tests")) {
-            graph.entry(module[0].clone()).or_default();
-            files.push((module, text));
-        }
-    }
-    for (module, text) in files {
-        let from_root = "super::".repeat(module.len());
-        for name in names_behind(&text, "crate::").chain(names_behind(&text, &from_root)) {
-            let from =
-                if graph.contains_key(name) { name } else { exported.get(name).map_or("", |from| from) };
-            if from != module[0] && graph.contains_key(from) {
-                let from = from.to_owned();
-                graph.entry(module[0].clone()).or_default().insert(from);
-            }
-        }
-    }
-    graph
-}
-
-/// The imports of a module that lead back to it.
-fn circle<'a>(graph: &'a Graph, module: &'a str) -> Vec<&'a str> {
-    let leads_back = |first: &&str| {
-        let (mut seen, mut next) = (BTreeSet::new(), vec![*first]);
-        while let Some(name) = next.pop() {
-            next.extend(graph[name].iter().map(String::as_str).filter(|name| seen.insert(*name)));
-        }
-        seen.contains(module)
-    };
-    graph[module].iter().map(String::as_str).filter(leads_back).collect()
+/// The roots of the workspace's libraries, and of its programs of several files.
+fn roots() -> Vec<PathBuf> {
+    // The package of the criterion benches has no crate.
+    let crates =
+        members().into_iter().map(|member| root().join(member).join("src")).filter(|src| src.exists());
+    crates
+        .flat_map(|src| {
+            let programs = fs::read_dir(src.join("bin"))
+                .into_iter()
+                .flatten()
+                .filter_map(|entry| Some(entry.ok()?.path()));
+            programs.filter(|path| path.is_dir()).chain([src.clone()]).collect::<Vec<_>>()
+        })
+        .collect()
 }
 
 #[test]
 fn modules_import_each_other_in_no_circle() {
-    let mut edges = 0;
-    // The package of the criterion benches has no crate.
-    for member in members().into_iter().filter(|member| root().join(member).join("src").exists()) {
-        let graph = imports(&root().join(&member).join("src"));
-        edges += graph.values().map(BTreeSet::len).sum::<usize>();
-        for module in graph.keys() {
-            let circle = circle(&graph, module);
-            assert!(circle.is_empty(), "{member}: {module} is in a circle with {circle:?}");
+    let mut pairs = 0;
+    let mut listed = BTreeSet::from(CIRCLES);
+    let mut new = Vec::new();
+    for src in roots() {
+        let imports = Imports::of_crate(&src).unwrap_or_else(|error| panic!("{error}"));
+        pairs += imports.count();
+        for circle in imports.circles() {
+            let folder = src.strip_prefix(root()).expect("in the workspace").display();
+            let text = format!("{folder}: {}: {}", circle.parent, circle.modules.join(" "));
+            if !listed.remove(&*text) {
+                new.push((text, circle.imports));
+            }
         }
     }
-    assert!(edges > 50, "only {edges} imports: the sources were not parsed");
+    assert!(new.is_empty(), "these import each other in a circle: {new:#?}");
+    assert!(listed.is_empty(), "these are no circles: remove them from the list: {listed:#?}");
+    assert!(pairs > 1000, "only {pairs} imports: the sources were not parsed");
 }
 
 #[test]
