@@ -1,4 +1,5 @@
-//! The multi-process harness, rounds of deaths, programs in other languages, real programs, a count of lines of code, and the imports between files.
+//! The multi-process harness, rounds of deaths, programs in other languages, real programs, a count of lines of code, and the imports
+//! between files.
 
 pub mod code_lines;
 pub mod deaths;
