@@ -9,15 +9,18 @@
 //! * [`JobBuffer`] and [`Exposed`]: blocks of memory, private to the program or open to peers.
 //! * [`SharedMemory`]: one block of memory, mapped by several tasks.
 
+mod address;
 mod arrived;
+mod block;
 mod exposed;
 mod pieces;
 mod raw;
 mod shared;
 
+pub use address::{Access, Executor, ExposedRange, Grant, RemoteAddress};
 pub use arrived::{Arrived, INLINE_BYTES_MAX, InlineBytes};
-pub use exposed::Owner;
-pub use exposed::{Access, BlockOwner, Executor, Exposed, ExposedRange, Grant, JobBuffer, RemoteAddress};
+pub use block::{BlockOwner, JobBuffer};
+pub use exposed::{Exposed, Owner};
 pub(crate) use pieces::Range;
 pub use pieces::RawPieces;
 pub use raw::{ForEngine, KeepsPromises, MappedRange, PacketWriter, RawBuffer, RawBytes};

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytemuck::Pod;
 
-use super::Segment;
-use crate::buffer::{Access, Exposed, RemoteAddress};
+use super::segment::{HeapMemory, Segment};
+use crate::buffer::{Access, RemoteAddress};
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::fabric::Fabric;
@@ -25,14 +25,6 @@ pub struct SymmetricHeap {
     free: FreeList,
     /// A digest of all calls on the heap so far, which must be equal in all tasks.
     digest: u64,
-}
-
-/// Shared by a heap and its segments.
-#[derive(Debug)]
-pub(super) struct HeapMemory {
-    pub(super) own: Exposed,
-    /// The address of each task's region.
-    pub(super) bases: Vec<RemoteAddress>,
 }
 
 impl SymmetricHeap {
@@ -134,6 +126,16 @@ impl SymmetricHeap {
 
     fn note(&mut self, what: u64) {
         self.digest = (self.digest.rotate_left(5) ^ what).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
+
+impl<T: Pod> Segment<T> {
+    /// Collective: a segment with a heap of its own.
+    ///
+    /// # Errors
+    /// Those of [`SymmetricHeap::new`].
+    pub fn new<F: Fabric, H: HandlerSet>(context: &mut Context<F, H>, count: u64) -> Result<Self> {
+        SymmetricHeap::new(context, count.saturating_mul(size_of::<T>() as u64))?.alloc(count)
     }
 }
 

@@ -7,16 +7,20 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use bytemuck::Pod;
 
-use super::heap::HeapMemory;
-use super::{GlobalPointer, SymmetricHeap};
-use crate::buffer::{ExposedRange, RemoteAddress};
-use crate::context::Context;
+use super::GlobalPointer;
+use crate::buffer::{Exposed, ExposedRange, RemoteAddress};
 use crate::error::{Error, Result};
-use crate::fabric::Fabric;
-use crate::handler::HandlerSet;
 use crate::task::{Endpoint, TaskId};
 
-/// `count` elements of type `T` in every task: an allocation of a [`SymmetricHeap`].
+/// Shared by a heap and its segments.
+#[derive(Debug)]
+pub(super) struct HeapMemory {
+    pub(super) own: Exposed,
+    /// The address of each task's region.
+    pub(super) bases: Vec<RemoteAddress>,
+}
+
+/// `count` elements of type `T` in every task: an allocation of a [`SymmetricHeap`](super::SymmetricHeap).
 ///
 /// This task's own part is accessed by copies and atomics, which handlers may use, too (an `Arc` shares the segment with them). There are
 /// no references to plain elements, because peers may write to them at any time.
@@ -36,14 +40,6 @@ impl<T> fmt::Debug for Segment<T> {
 }
 
 impl<T: Pod> Segment<T> {
-    /// Collective: a segment with a heap of its own.
-    ///
-    /// # Errors
-    /// Those of [`SymmetricHeap::new`].
-    pub fn new<F: Fabric, H: HandlerSet>(context: &mut Context<F, H>, count: u64) -> Result<Self> {
-        SymmetricHeap::new(context, count.saturating_mul(size_of::<T>() as u64))?.alloc(count)
-    }
-
     pub(super) fn within(memory: Arc<HeapMemory>, offset: u64, count: u64) -> Self {
         Self { memory, offset, count, kind: PhantomData }
     }

@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::ptr::NonNull;
 
-use super::exposed::{BlockOwner, JobBuffer};
+use super::block::{BlockOwner, JobBuffer};
 use super::raw::RawBuffer;
 use crate::error::{Error, Result};
 

@@ -1,11 +1,13 @@
 //! Announced messages at the target. The header handler runs on the announcement; then the data are fetched from the origin's memory, or
 //! arrive as pieces if this task cannot access it. Messages that wait for their destination are handled here as well.
 
+use super::arrival::{Packet, run_header, unknown_handler};
+use super::cold::Cold;
 use super::outstanding::{End, Op, State};
 use super::packet::{self, Announcement, FIRST, Fields, Kind, MessageHead, PIECE_HEAD_BYTES, pack};
 use super::reassembly::{Incoming, Stage, Tail, capacity_of};
 use super::statistics::Statistics;
-use super::{Cold, Engine, Packet, granted, malformed};
+use super::{Engine, granted, malformed};
 use crate::buffer::{Access, Arrived, Executor, ExposedRange, Grant, JobBuffer, RemoteAddress};
 use crate::error::{Error, RangeFault, Refusal, Result};
 use crate::fabric::{Fabric, Peer};
@@ -62,9 +64,8 @@ impl<U: UserCode> Engine<U> {
             let ticket = self.next_ticket;
             let message = Message { source: packet.from.endpoint, uhdr, len, here, ticket };
             let mut answer = None;
-            super::receive::run_header(self.user, handlers, packet.label, &message, &mut answer).and_then(
-                |()| answer.ok_or_else(|| super::receive::unknown_handler(packet.label, &message, handlers)),
-            )
+            run_header(self.user, handlers, packet.label, &message, &mut answer)
+                .and_then(|()| answer.ok_or_else(|| unknown_handler(packet.label, &message, handlers)))
         };
         let (destination, completion) = match answer {
             Ok(answer) => answer.into_parts(),

@@ -1,8 +1,8 @@
 //! What stays off the fast path: rare kinds of packets, the work that they cause, and waiting work.
 
+use super::arrival::{Origin, Packet};
 use super::reassembly::{Incoming, Tail};
-use super::receive::Origin;
-use super::{Engine, Packet, ThreadJob, malformed, packet};
+use super::{Engine, ThreadJob, malformed, packet};
 use crate::buffer::{Arrived, InlineBytes};
 use crate::error::{Error, Refusal, Result};
 use crate::fabric::{Fabric, Peer};

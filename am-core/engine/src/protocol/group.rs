@@ -5,9 +5,10 @@ use alloc::sync::Arc;
 
 use super::Engine;
 use super::ask::atomic_code;
+use super::outgoing::Issued;
 use super::outstanding::{Data, End, Op, State};
 use super::packet::{self, pack};
-use super::send::{Issued, Started, refuse_operation_grant};
+use super::send::{Started, refuse_operation_grant};
 use crate::buffer::{Executor, PacketWriter, Range, RawBuffer, RawBytes, RawPieces, RemoteAddress};
 use crate::counter::Counter;
 use crate::error::{Error, Result};

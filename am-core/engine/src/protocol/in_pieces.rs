@@ -1,15 +1,14 @@
 //! Bytes that are sent as several messages, which are posted together: no other message to the same target comes between them.
 
 use super::Engine;
+use super::outgoing::{Issued, Outgoing, post_pieces, post_raw_pieces};
 use super::outstanding::{Data, End, Op, State};
 use super::packet::{self, Kind, MessageHead};
 use super::pending::Queued;
-use super::send::{Issued, Outgoing};
 use crate::buffer::{INLINE_BYTES_MAX, InlineBytes, RawBytes};
 use crate::error::{Error, Outcome, Result};
-use crate::fabric::{Fabric, Peer};
-use crate::handler::HandlerId;
-use crate::transfer::{Body, Class};
+use crate::fabric::Fabric;
+use crate::transfer::Class;
 use crate::user_code::UserCode;
 
 impl<U: UserCode> Engine<U> {
@@ -78,45 +77,4 @@ fn front_of(outgoing: &Outgoing<'_>) -> Result<InlineBytes> {
         return Ok(front);
     }
     Err(Error::UserHeaderTooLong { len: outgoing.uhdr.len(), max: INLINE_BYTES_MAX - MessageHead::BYTES_MIN })
-}
-
-/// Posts all pieces of `bytes`, or none: [`Outcome::Retry`].
-pub(super) fn post_raw_pieces<F: Fabric>(
-    fabric: &mut F,
-    to: (Peer, HandlerId),
-    front: InlineBytes,
-    bytes: RawBytes,
-    piece_bytes: u32,
-) -> Result<Outcome> {
-    let (len, piece) = (bytes.len(), piece_bytes as usize);
-    let parts =
-        (0..len).step_by(piece).map(|at| bytes.part(at, piece.min(len - at)).unwrap_or(RawBytes::EMPTY));
-    post_pieces(fabric, to, front, len, piece, parts)
-}
-
-/// Posts the pieces, or none of them: [`Outcome::Retry`]. The first piece has this front, and the others have no user header.
-fn post_pieces<F: Fabric>(
-    fabric: &mut F,
-    (target, handler): (Peer, HandlerId),
-    front: InlineBytes,
-    len: usize,
-    piece_bytes: usize,
-    pieces: impl Iterator<Item = impl Body>,
-) -> Result<Outcome> {
-    let label = packet::label(Kind::Message, handler);
-    let number = u32::try_from(len.div_ceil(piece_bytes)).unwrap_or(u32::MAX);
-    if !fabric.takes_pieces(target.index, len, number)? {
-        return Ok(Outcome::Retry);
-    }
-    let mut no_header = InlineBytes::new();
-    let head = MessageHead { uhdr_len: 0, target_counter: 0, completion_counter: 0 };
-    let fitted = head.push_to(&mut no_header);
-    debug_assert!(fitted, "a head fits into an empty packet");
-    let mut front = &front;
-    for mut piece in pieces {
-        let posted = fabric.post_packet(target.index, Class::OneWay, label, front, &mut piece)?;
-        debug_assert_eq!(posted, Outcome::Done, "the fabric has promised to take all pieces");
-        front = &no_header;
-    }
-    Ok(Outcome::Done)
 }

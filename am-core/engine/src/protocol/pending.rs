@@ -8,19 +8,18 @@ use alloc::vec::Vec;
 
 use smallvec::SmallVec;
 
-use super::outstanding::State;
+use super::outgoing::post_raw_pieces;
+use super::outstanding::{Data, State};
 use super::packet::{self, Kind, SECOND};
 use super::statistics::Statistics;
 use super::tally::Tally;
-use super::{Engine, in_pieces, malformed};
+use super::{Engine, malformed};
 use crate::buffer::{INLINE_BYTES_MAX, InlineBytes, RawBytes};
 use crate::error::{Outcome, Result};
 use crate::fabric::{Fabric, Peer};
 use crate::handler::HandlerSet;
 use crate::transfer::Class;
 use crate::user_code::UserCode;
-
-use super::outstanding::Data;
 
 /// A packet that waits for a credit, or a message whose pieces wait for credits.
 #[derive(Debug)]
@@ -272,7 +271,7 @@ impl<U: UserCode> Engine<U> {
                 let mut front = InlineBytes::new();
                 let fitted = front.push(&packet.front);
                 debug_assert!(fitted, "the front was made in an entry");
-                in_pieces::post_raw_pieces(fabric, to, front, bytes, packet.piece_bytes)
+                post_raw_pieces(fabric, to, front, bytes, packet.piece_bytes)
             }
             Some(State::Queued(data)) => data.post(fabric, target, class, label, &packet.front),
             _ => no_data().post(fabric, target, class, label, &packet.front),

@@ -2,8 +2,8 @@
 //! here waits or queues: without a credit, nothing is sent.
 
 use super::Engine;
+use super::outgoing::{Outgoing, Posted};
 use super::packet::{self, FIRST, Kind};
-use super::send::{Outgoing, Posted};
 use crate::buffer::{Access, InlineBytes, RemoteAddress};
 use crate::counter::CounterName;
 use crate::error::{Outcome, Result};
