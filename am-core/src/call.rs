@@ -9,9 +9,10 @@
 //!
 //! use am_core::call::Local;
 //! use am_core::pgas::{Session, join_all};
-//! use am_core::testing::{loopback, threads};
+//! use am_core::testing::threads;
+//! use am_double::{Config, network};
 //!
-//! let (_, endpoints) = loopback::network(loopback::Config::new(3));
+//! let (_, endpoints) = network(Config::new(3));
 //! threads::run(endpoints, |context| {
 //!     // A part of a map in each task. The length of a key, modulo the number of tasks, is the task that stores the key.
 //!     let part = Local::new(HashMap::<String, u64>::new());

@@ -25,9 +25,10 @@ static CONTEXTS: AtomicU64 = AtomicU64::new(0);
 /// A context can move between threads, but only one thread can use it at a time, because there is no lock on its message path.
 ///
 /// ```compile_fail,E0277
-/// # use am_core::{Context, testing::loopback::Loopback};
+/// # use am_core::Context;
+/// # use am_double::Double;
 /// fn seen_by_several_threads<T: Sync>() {}
-/// seen_by_several_threads::<Context<Loopback>>();
+/// seen_by_several_threads::<Context<Double>>();
 /// ```
 #[derive(Debug)]
 pub struct Context<F: Fabric, H: HandlerSet = HandlerTable> {

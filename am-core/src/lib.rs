@@ -44,7 +44,7 @@
 //! * A peer that breaks the protocol and ignores its credits can make this task use memory without bound.
 //! * Threads of *one process* can have a data race on exposed memory. [`Exposed`] reads and writes by relaxed atomics, but the engine and
 //!   the fabrics copy by plain instructions. So a put or get races with a local access to the same bytes if both happen in one process at
-//!   the same time: over the loopback, over the `wire` of `am-via`, and between two contexts of one task. Rust does not define what
+//!   the same time: over the `wire` of `am-via`, and between two contexts of one task. Rust does not define what
 //!   follows. On x86-64 we know of no other effect than a mixture of old and new bytes. Programs avoid it as they avoid mixtures between
 //!   processes: by a counter or a fence between the two accesses. The same holds if atomics of 32 bits and of 64 bits access the same
 //!   bytes.
@@ -53,13 +53,14 @@
 //! # A program
 //!
 //! Each of two tasks sends the other a greeting, and puts a number into the other's memory. Over a real fabric each would be a process;
-//! here they are threads over the loopback network of the feature `testing`.
+//! here they are threads over a network for tests, `am-via/double`.
 //!
 //! ```
 //! use am_core::prelude::*;
-//! use am_core::testing::{loopback, threads};
+//! use am_core::testing::threads;
+//! use am_double::{Config, Double, network};
 //!
-//! fn task(context: &mut Context<loopback::Loopback>) -> am_core::Result<()> {
+//! fn task(context: &mut Context<Double>) -> am_core::Result<()> {
 //!     let other = TaskId(1 - context.task().0);
 //!     // Tasks that make their counters and handlers in the same order have the same names for them.
 //!     let (greeted, written) = (context.counter()?, context.counter()?);
@@ -83,15 +84,16 @@
 //!     context.gfence()
 //! }
 //!
-//! let (_, endpoints) = loopback::network(loopback::Config::new(2));
+//! let (_, endpoints) = network(Config::new(2));
 //! threads::run(endpoints, |context| task(context).expect("both tasks run"));
 //! ```
 //!
 //! Memory that an operation uses cannot be changed; this does not compile:
 //!
 //! ```compile_fail,E0506
-//! # use am_core::{Context, Put, PutOptions, buffer::RemoteAddress, testing::loopback::Loopback};
-//! fn wrong(context: &mut Context<Loopback>, to: RemoteAddress) {
+//! # use am_core::{Context, Put, PutOptions, buffer::RemoteAddress};
+//! # use am_double::Double;
+//! fn wrong(context: &mut Context<Double>, to: RemoteAddress) {
 //!     let mut bytes = [1; 8];
 //!     let _ = context.scope(|scope| {
 //!         scope.start(Put { to, options: PutOptions::default() }, &bytes).expect("put");
@@ -103,8 +105,9 @@
 //! Nor does this compile, because the memory would be freed before the operation ends:
 //!
 //! ```compile_fail,E0597
-//! # use am_core::{Context, Get, GetOptions, buffer::RemoteAddress, testing::loopback::Loopback};
-//! fn wrong(context: &mut Context<Loopback>, from: RemoteAddress) {
+//! # use am_core::{Context, Get, GetOptions, buffer::RemoteAddress};
+//! # use am_double::Double;
+//! fn wrong(context: &mut Context<Double>, from: RemoteAddress) {
 //!     let _ = context.scope(|scope| {
 //!         let mut bytes = [1; 8];
 //!         scope.start(Get { from, options: GetOptions::default() }, &mut bytes).expect("get");
@@ -146,7 +149,7 @@
 //!
 //! # Features
 //!
-//! `testing`: the loopback network and the conformance suite that every fabric has to pass.
+//! `testing`: the conformance suite that every fabric has to pass.
 //!
 //! # Where to look
 //!

@@ -14,9 +14,10 @@
 //!
 //! ```
 //! use am_core::pgas::Segment;
-//! use am_core::testing::{loopback, threads};
+//! use am_core::testing::threads;
+//! use am_double::{Config, network};
 //!
-//! let (_, endpoints) = loopback::network(loopback::Config::new(3));
+//! let (_, endpoints) = network(Config::new(3));
 //! threads::run(endpoints, |context| {
 //!     let hits = Segment::<u64>::new(context, 4).expect("small");
 //!     // Twelve elements, distributed cyclically over three tasks; every task adds to all of them.

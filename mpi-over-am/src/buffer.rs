@@ -194,7 +194,7 @@ pub(crate) fn amsend_in_pieces<F: Fabric, H: HandlerSet>(
 
 #[cfg(test)]
 mod tests {
-    use am_core::testing::loopback::{Config, network};
+    use am_double::{Config, network};
 
     use super::*;
     use crate::{Environment, Mode, RequestId, Settings, Source, Status};

@@ -393,7 +393,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
 mod tests {
     use std::process::{Command, Stdio};
 
-    use am_core::testing::loopback::{Config, network};
+    use am_double::{Config, network};
 
     use crate::{Environment, Settings};
 

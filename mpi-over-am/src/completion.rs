@@ -181,7 +181,7 @@ impl Completions {
 
 #[cfg(test)]
 mod tests {
-    use am_core::testing::loopback::{Config, network};
+    use am_double::{Config, network};
 
     use super::*;
     use crate::settings::Settings;

@@ -1,7 +1,6 @@
-//! For tests of this crate and of fabrics: a loopback network, and the conformance suite for fabrics.
+//! For tests of this crate and of fabrics: the conformance suite for fabrics, and tasks that are threads or take turns.
 
 pub mod conformance;
-pub mod loopback;
 mod pairs;
 mod pattern;
 mod random;

@@ -6,8 +6,8 @@ use am_core::call::Local;
 use am_core::error::{Error, Refusal};
 use am_core::pgas::{Session, join_all};
 use am_core::task::TaskId;
-use am_core::testing::loopback::{Config, network};
 use am_core::testing::threads;
+use am_double::{Config, network};
 
 #[test]
 fn arguments_and_results_of_any_length_arrive() {

@@ -1,8 +1,8 @@
-//! The conformance suite over the loopback network: friendly, hostile, and with one credit.
+//! The conformance suite over a network in one process: friendly, hostile, and with one credit.
 
 use am_core::testing::conformance;
-use am_core::testing::loopback::{Config, Reach, network};
 use am_core::testing::threads;
+use am_double::{Config, Reach, network};
 
 fn run(config: Config) {
     println!("{config:?}");

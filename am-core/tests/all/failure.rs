@@ -1,4 +1,4 @@
-//! The death of a task, over the loopback network in one thread: operations in flight end with an error that names the task.
+//! The death of a task, over a network in one process in one thread: operations in flight end with an error that names the task.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -13,11 +13,11 @@ use am_core::error::{Error, Fault};
 use am_core::fabric::{AtomicOp, Width};
 use am_core::handler::{Answer, Completion, Destination, HandlerId, Ticket};
 use am_core::task::TaskId;
-use am_core::testing::loopback::{Config, Loopback, Network, Reach, network};
 use am_core::testing::watchdog::Watchdog;
 use am_core::{AmOptions, Amsend, Context, Get, GetOptions, Put, PutOptions};
+use am_double::{Config, Double, Network, Reach, network};
 
-type Node = Context<Loopback>;
+type Node = Context<Double>;
 
 fn job(config: Config) -> (Network, Vec<Node>, Watchdog) {
     let (network, endpoints) = network(config);
@@ -333,8 +333,8 @@ fn an_answer_that_cannot_be_sent_does_not_keep_others_from_theirs() {
 
 #[test]
 fn a_purged_operation_ends_though_its_grant_could_not_be_ended_at_once() {
-    let (_network, mut endpoints) = network(Config::new(2));
-    endpoints[0].fail_next_revoke();
+    let (network, endpoints) = network(Config::new(2));
+    network.fail_next_revoke(TaskId(0));
     let mut nodes: Vec<_> = endpoints.into_iter().map(Context::new).collect();
     let handler = register_everywhere(&mut nodes, |_| Answer::discard());
     let options = AmOptions::default();

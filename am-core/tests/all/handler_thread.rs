@@ -4,8 +4,8 @@ use std::process::Command;
 
 use am_core::error::Error;
 use am_core::handler::{Answer, Completion};
-use am_core::testing::loopback::{Config, network};
 use am_core::{AmOptions, Context};
+use am_double::{Config, network};
 
 /// Environment variable that marks the process that can start no threads.
 const WITHOUT_THREADS: &str = "TEST_WITHOUT_THREADS";

@@ -13,13 +13,13 @@ use am_core::error::{Error, Fault};
 use am_core::handler::{Answer, HandlerId};
 use am_core::shared::SharedContext;
 use am_core::task::{Endpoint, TaskId};
-use am_core::testing::loopback::{Config, Loopback, Network, network};
 use am_core::testing::watchdog::Watchdog;
 use am_core::transfer::{AtomicOp, Width};
 use am_core::vector::{Layout, Pieces};
 use am_core::{Accumulation, AmOptions, Context, GetOptions, Put, PutOptions, Query};
+use am_double::{Config, Double, Network, network};
 
-type Node = Context<Loopback>;
+type Node = Context<Double>;
 
 /// Two tasks; the second has exposed 64 bytes.
 struct Job {
@@ -58,7 +58,13 @@ const ARISE: [(&str, Fault, &[&str], Make); 24] = [
     ("HNDL_INVALID", Fault::Peer, &["task 1", "closed"], |job| {
         let Job { mut origin, target, handler, .. } = job;
         drop(target);
-        origin.amsend(TaskId(1), handler, &[], &[1], AmOptions::default()).unwrap_err()
+        loop {
+            // The news that the target has left may still be under way.
+            if let Err(error) = origin.amsend(TaskId(1), handler, &[], &[1], AmOptions::default()) {
+                return error;
+            }
+            origin.probe().unwrap();
+        }
     }),
     ("TGT", Fault::Caller, &["task 7", "0 to 1"], |mut job| {
         job.origin.amsend(TaskId(7), job.handler, &[], &[], AmOptions::default()).unwrap_err()
@@ -136,7 +142,7 @@ const ARISE: [(&str, Fault, &[&str], Make); 24] = [
     ("MULTIPLE_WAITERS", Fault::Caller, &["counter"], |mut job| {
         let counter = job.origin.counter().unwrap();
         let shared = SharedContext::new(job.origin);
-        let waits = |shared: &SharedContext<Loopback>| shared.wait_counter_without_polling(counter, 1);
+        let waits = |shared: &SharedContext<Double>| shared.wait_counter_without_polling(counter, 1);
         std::thread::scope(|scope| {
             let first = scope.spawn(|| waits(&shared));
             let second = scope.spawn(|| waits(&shared));

@@ -9,4 +9,5 @@ mod operations;
 mod regions;
 mod same_seed;
 mod shared;
+mod unwinding;
 mod wild_peer;

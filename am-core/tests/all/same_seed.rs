@@ -1,7 +1,7 @@
 //! The suite over a hostile network, with tasks that run in turn: equal seeds give equal runs, and different seeds give different runs.
 
-use am_core::testing::loopback::{Config, network};
 use am_core::testing::turns::{record_checks, same_seed_same_run};
+use am_double::{Config, network};
 
 fn two_runs_alike(tasks: u32, seed: u64) {
     same_seed_same_run(seed, seed + 1000, |turns| {

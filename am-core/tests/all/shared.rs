@@ -11,15 +11,15 @@ use am_core::error::Error;
 use am_core::handler::{Answer, Completion};
 use am_core::shared::SharedContext;
 use am_core::task::TaskId;
-use am_core::testing::loopback::{Config, Loopback, Reach, network};
 use am_core::testing::watchdog::Watchdog;
 use am_core::transfer::{AtomicOp, Width};
 use am_core::{AmOptions, Amsend, Context, Get, GetOptions, PollReason};
+use am_double::{Config, Double, Reach, network};
 
 const THREADS: u64 = 4;
 
 /// Two tasks in this process, and the number of messages that their handlers have handled.
-fn pair(config: Config) -> (Vec<SharedContext<Loopback>>, Arc<AtomicU64>) {
+fn pair(config: Config) -> (Vec<SharedContext<Double>>, Arc<AtomicU64>) {
     let handled = Arc::new(AtomicU64::new(0));
     let (_, endpoints) = network(config);
     let shared = endpoints.into_iter().map(|endpoint| {

@@ -44,6 +44,8 @@ pub use mapped_regions::{Lent, MappedRegion, MappedRegions};
 pub use pipe::{PIECE_BYTES, PIPE_BYTES, PipeWriter};
 pub use private_bytes::PrivateBytes;
 pub use private_region::{HeldRange, PrivateRegions};
+#[cfg(not(loom))]
+pub use ring::SingleLine;
 pub use ring::{Entry, LINE_PAYLOAD_BYTES, Lines, Payload, RingReader, RingWriter, Seen};
 pub use segment::{Mapping, Shared, SharedAtomics};
 pub use shared_files::{SharedFileName, SharedFiles};

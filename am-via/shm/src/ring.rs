@@ -102,6 +102,26 @@ impl<'a> Seen<'a> {
     }
 }
 
+/// A line outside of any ring, for a device that keeps entries elsewhere and shows them as [`Seen`].
+#[cfg(not(loom))]
+#[derive(Debug, Default)]
+pub struct SingleLine(Line);
+
+#[cfg(not(loom))]
+impl SingleLine {
+    /// A line with this payload.
+    #[must_use]
+    pub fn new(payload: &Payload) -> Self {
+        Self(Line { payload: payload.map(AtomicU64::new), ..Line::default() })
+    }
+
+    /// The line as the place of `entry`.
+    #[must_use]
+    pub fn seen(&self, entry: Entry) -> Seen<'_> {
+        Seen { entry, line: &self.0 }
+    }
+}
+
 /// The index in its ring of the line with this number; `mask` is the ring's number of lines, a power of two, less one.
 ///
 /// The indices are the triangular numbers: in a lap each index comes once, and each step has another length. If the lines were used one

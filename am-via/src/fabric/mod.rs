@@ -89,6 +89,15 @@ impl<D: Device> ViaFabric<D> {
         }
     }
 
+    /// Connects to a peer before the first message does. Returns whether the connection is made; if not, call it again after a poll.
+    ///
+    /// # Errors
+    /// There is no such endpoint, or the peer has failed or has closed its context.
+    pub fn connect(&mut self, to: Endpoint) -> Result<bool> {
+        let PeerIndex(at) = self.peer(to)?.index;
+        self.connect_to_post(at, Class::OneWay)
+    }
+
     /// Limits the registered private memory to `bytes` (at least 64 KiB). Job memory does not count: a NIC registers all of it when it is
     /// opened.
     #[must_use]

@@ -3,7 +3,7 @@
 use am_core::testing::turns::{record_checks, same_seed_same_run};
 use am_core::testing::{conformance, threads};
 use am_via::device::NodeAddress;
-use am_via::device::wire::{Wire, WireFaults, WireNetwork, WireOptions, WireStatistics};
+use am_via::device::wire::{Reach, Wire, WireFaults, WireNetwork, WireOptions, WireStatistics};
 use am_via::fabric::{CreditPlan, ViaFabric};
 
 /// Every fault except death, at a rate at which each check meets some.
@@ -15,11 +15,16 @@ fn faults(seed: u64) -> WireFaults {
         reorder: 60,
         delay: 30,
         refuse: 40,
+        hold_back: 40,
         overrun: 20,
         apart: 200,
         cut: 0,
         kill: None,
     }
+}
+
+fn with_faults(num_tasks: u32, reach: Reach, seed: u64) -> WireOptions {
+    WireOptions { faults: faults(seed), ..WireOptions::new(num_tasks) }.with_reach(reach)
 }
 
 /// Runs the suite with unlimited registered memory; `AM_CHECK` in the environment selects checks by a part of their name.
@@ -64,7 +69,7 @@ pub(crate) fn two_tasks() {
 #[test]
 #[ignore = "long"]
 fn three_tasks_staged_one_credit() {
-    run(WireOptions { rdma: false, ..WireOptions::new(3) }, ONE);
+    run(WireOptions::new(3).with_reach(Reach::Staged), ONE);
 }
 
 #[test]
@@ -97,37 +102,37 @@ fn two_tasks_with_faults() {
 
 #[test]
 fn two_tasks_staged_with_faults_and_one_credit() {
-    faults_and_one_credit(2, false);
+    faults_and_one_credit(2, Reach::Staged);
 }
 
 #[test]
 #[ignore = "long"]
 fn three_and_eight_tasks_with_faults_and_one_credit() {
-    faults_and_one_credit(3, false);
-    faults_and_one_credit(8, true);
+    faults_and_one_credit(3, Reach::Staged);
+    faults_and_one_credit(8, Reach::Posted);
 }
 
-fn faults_and_one_credit(num_tasks: u32, rdma: bool) {
-    let options = WireOptions { rdma, faults: faults(num_tasks.into()), ..WireOptions::new(num_tasks) };
+fn faults_and_one_credit(num_tasks: u32, reach: Reach) {
+    let options = with_faults(num_tasks, reach, num_tasks.into());
     let counts = run(options, ONE);
     assert!(counts.retransmitted > 0 && counts.refused > 0, "{counts:?}");
 }
 
 /// Tasks that run one at a time, over a wire with every fault: the two seeds determine everything that happens.
-fn two_runs_alike(num_tasks: u32, rdma: bool) {
+fn two_runs_alike(num_tasks: u32, reach: Reach) {
     same_seed_same_run(1, 2, |seed| {
-        let options = WireOptions { rdma, faults: faults(seed), ..WireOptions::new(num_tasks) };
+        let options = with_faults(num_tasks, reach, seed);
         record_checks("", 7, || fabrics_of(&WireNetwork::new(options), options, PLENTY))
     });
 }
 
 #[test]
 fn the_same_seed_is_the_same_run_of_two_tasks() {
-    two_runs_alike(2, true);
+    two_runs_alike(2, Reach::Posted);
 }
 
 #[test]
 #[ignore = "long"]
 fn the_same_seed_is_the_same_run_of_three_tasks_staged() {
-    two_runs_alike(3, false);
+    two_runs_alike(3, Reach::Staged);
 }

@@ -4,7 +4,7 @@
 //!
 //! A round is one send and the wait for the counter that it bumps: by `amsend`, whose handler asks to bump the counter, or by `put` with a
 //! target counter. Over `shm` the message goes through the fabric, a VI and a ring of a job of one task: the whole stack of a real message,
-//! without the transfer between cores. Over `loopback` the message goes through the simulated network of the tests, whose lock and queues
+//! without the transfer between cores. `in_one_process` the message goes through the simulated network of the tests, whose lock and queues
 //! cost more than the engine does: compare this number only with its own earlier runs.
 
 use std::hint::black_box;
@@ -14,8 +14,8 @@ use am_core::counter::Counter;
 use am_core::error::Result;
 use am_core::fabric::Fabric;
 use am_core::handler::{Answer, Completion, HandlerId};
-use am_core::testing::loopback;
 use am_core::{AmOptions, Context, PutOptions};
+use am_double::{Config, network};
 use am_via::Task;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
@@ -70,10 +70,10 @@ fn shm(criterion: &mut Criterion) {
     measure(criterion, "shm", task.fabric(0).expect(WORKS));
 }
 
-fn over_loopback(criterion: &mut Criterion) {
-    let (_network, mut tasks) = loopback::network(loopback::Config::new(1));
-    measure(criterion, "loopback", tasks.remove(0));
+fn in_one_process(criterion: &mut Criterion) {
+    let (_network, mut tasks) = network(Config::new(1));
+    measure(criterion, "in_one_process", tasks.remove(0));
 }
 
-criterion_group!(dispatch, shm, over_loopback);
+criterion_group!(dispatch, shm, in_one_process);
 criterion_main!(dispatch);

@@ -277,7 +277,7 @@ impl<F: Fabric> Drop for Ending<'_, F> {
 
 #[cfg(test)]
 mod tests {
-    use am_core::testing::loopback::{Config, network};
+    use am_double::{Config, network};
 
     use super::*;
     use crate::buffer::keep_vec;

@@ -557,8 +557,8 @@ mod tests {
     use crate::Settings;
     use crate::environment::Environment;
     use crate::policy::OneThread;
-    use am_core::testing::loopback::{Config, Loopback, network};
     use am_core::testing::watchdog::Watchdog;
+    use am_double::{Config, Double, network};
 
     /// The task that gives out the context ids has none left. No other task waits for them for ever.
     #[test]
@@ -569,7 +569,7 @@ mod tests {
             for fabric in fabrics {
                 scope.spawn(move || {
                     let environment =
-                        Environment::<Loopback, OneThread>::on_fabric(fabric, &Settings::default());
+                        Environment::<Double, OneThread>::on_fabric(fabric, &Settings::default());
                     let environment = environment.expect("three tasks");
                     let world = environment.world();
                     world.state().expect("no call is under way").context_ids.use_up();

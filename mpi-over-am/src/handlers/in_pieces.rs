@@ -244,7 +244,7 @@ impl MpiHandlers {
 mod tests {
     use am_core::buffer::RawBuffer;
     use am_core::fabric::Fabric;
-    use am_core::testing::loopback::{Config, network};
+    use am_double::{Config, network};
 
     use super::*;
     use crate::buffer::keep_vec;

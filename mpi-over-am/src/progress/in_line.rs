@@ -208,7 +208,7 @@ impl<F: Fabric> State<F> {
 
 #[cfg(test)]
 mod tests {
-    use am_core::testing::loopback::{Config, network};
+    use am_double::{Config, network};
 
     use super::*;
     use crate::group::Group;

@@ -125,7 +125,7 @@ fn ask_for_report<F: Fabric>(state: &mut State<F>, task: TaskId) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use am_core::testing::loopback::{Config, network};
+    use am_double::{Config, network};
 
     use super::*;
     use crate::matching::{ContextId, Envelope};

@@ -131,7 +131,7 @@ pub(super) fn try_send<F: Fabric>(state: &mut State<F>, route: Route, bytes: &[u
 mod tests {
     use am_core::buffer::RawBuffer;
     use am_core::task::{Endpoint, TaskId};
-    use am_core::testing::loopback::{Config, Loopback, network};
+    use am_double::{Config, Double, network};
 
     use super::*;
     use crate::buffer::keep_vec;
@@ -149,7 +149,7 @@ mod tests {
     }
 
     /// Receives a message of task `from` into an empty buffer: the bytes of the message do not matter here.
-    fn receive(state: &mut State<Loopback>, from: u32) {
+    fn receive(state: &mut State<Double>, from: u32) {
         let (pattern, buffer) = (Pattern::of(&route(from).envelope), ReceiveBuffer::Bytes(RawBuffer::EMPTY));
         let request = start_receive(state, Receive { pattern, buffer });
         while !state.handlers().requests.is_over(request) {
@@ -163,7 +163,7 @@ mod tests {
         let (_network, fabrics) = network(Config { packet_bytes_max: 1 << 15, ..Config::new(2) });
         let states = fabrics.into_iter().map(|fabric| State::new(fabric, &Settings::default()).unwrap());
         let [mut one, mut other] = <[State<_>; 2]>::try_from(states.collect::<Vec<_>>()).unwrap();
-        let packets_sent = |state: &mut State<Loopback>| {
+        let packets_sent = |state: &mut State<Double>| {
             let peer = Endpoint { task: TaskId(1), ..state.context.endpoint() };
             state.context.peer_statistics(peer).unwrap().packets_sent
         };
@@ -192,7 +192,7 @@ mod tests {
         const LEN: usize = 10_000;
         const PIECE: usize = 1000;
         const MESSAGES: u8 = 20;
-        let (_network, fabrics) = network(Config::new(2));
+        let (_network, fabrics) = network(Config { credits: 24, ..Config::new(2) });
         let settings = Settings { eager_limit_bytes: PIECE, ..Settings::default() };
         let states = fabrics.into_iter().map(|fabric| State::new(fabric, &settings).unwrap());
         let [mut one, mut other] = <[State<_>; 2]>::try_from(states.collect::<Vec<_>>()).unwrap();

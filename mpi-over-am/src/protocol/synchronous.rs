@@ -94,7 +94,7 @@ pub(crate) fn give_up<F: Fabric>(state: &mut State<F>, request: RequestId) {
 #[cfg(test)]
 mod tests {
     use am_core::buffer::RawBuffer;
-    use am_core::testing::loopback::{Config, network};
+    use am_double::{Config, network};
 
     use super::*;
     use crate::matching::{ContextId, Envelope, Pattern};

@@ -360,7 +360,7 @@ fn grant_of(word: u64) -> Grant {
 
 #[cfg(test)]
 mod tests {
-    use am_core::testing::loopback::{Config, network};
+    use am_double::{Config, network};
 
     use super::*;
     use crate::window::Assertion;

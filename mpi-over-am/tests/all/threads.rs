@@ -5,13 +5,13 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use am_core::testing::loopback::{Config, Loopback, network};
 use am_core::testing::watchdog::Watchdog;
+use am_double::{Config, Double, network};
 use mpi_over_am::{Error, LockPolicy, Mode, OneThread, Settings, Source, Tag, ThreadLevel, Threads, op};
 
-pub(crate) type Environment<L = OneThread> = mpi_over_am::Environment<Loopback, L>;
-pub(crate) type Communicator<L = OneThread> = mpi_over_am::Communicator<Loopback, L>;
-pub(crate) type Window<L = OneThread> = mpi_over_am::window::Window<Loopback, L>;
+pub(crate) type Environment<L = OneThread> = mpi_over_am::Environment<Double, L>;
+pub(crate) type Communicator<L = OneThread> = mpi_over_am::Communicator<Double, L>;
+pub(crate) type Window<L = OneThread> = mpi_over_am::window::Window<Double, L>;
 
 /// Runs a job in which the tasks below `shared` have an environment for many threads, and the others an environment for one thread. Calls
 /// that the former make after they have finalized must fail.

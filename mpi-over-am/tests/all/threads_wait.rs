@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use am_core::testing::loopback::{Config, Reach};
+use am_double::{Config, Reach};
 use mpi_over_am::window::{Assertion, Lock};
 use mpi_over_am::{Info, Source, Tag, Threads};
 

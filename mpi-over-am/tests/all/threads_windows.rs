@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, Mutex};
 
 use am_core::testing::Random;
-use am_core::testing::loopback::{Config, Reach};
+use am_double::{Config, Reach};
 use mpi_over_am::op::PredefinedOp;
 use mpi_over_am::window::{Assertion, Flavor, Lock};
 use mpi_over_am::{Error, ErrorClass, Info, LockPolicy, Threads};

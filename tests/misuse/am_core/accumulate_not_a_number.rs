@@ -1,7 +1,7 @@
 //! Only numbers that a peer can combine can be accumulated.
 use am_core::buffer::{Access, JobBuffer};
-use am_core::testing::loopback::{Config, network};
 use am_core::{Accumulation, Context, PutOptions};
+use am_double::{Config, network};
 
 fn main() {
     let mut context = Context::new(network(Config::new(1)).1.remove(0));

@@ -1,6 +1,6 @@
 //! Inside a scope the context is unreachable: the scope must wait on the context that it began with.
-use am_core::testing::loopback::{Config, network};
 use am_core::Context;
+use am_double::{Config, network};
 
 fn main() {
     let mut endpoints = network(Config::new(2)).1;

@@ -1,6 +1,6 @@
 //! A context belongs to one thread at a time; two threads need a `SharedContext`.
 use am_core::Context;
-use am_core::testing::loopback::{Config, network};
+use am_double::{Config, network};
 
 fn main() {
     let mut context = Context::new(network(Config::new(1)).1.remove(0));

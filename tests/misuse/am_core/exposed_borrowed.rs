@@ -1,7 +1,7 @@
 //! Exposed memory cannot be borrowed: peers write it at any time.
-use am_core::buffer::{Access, JobBuffer};
-use am_core::testing::loopback::{Config, network};
 use am_core::Context;
+use am_core::buffer::{Access, JobBuffer};
+use am_double::{Config, network};
 
 fn main() {
     let mut endpoints = network(Config::new(1)).1;

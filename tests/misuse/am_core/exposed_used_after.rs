@@ -1,7 +1,7 @@
 //! A region that is no longer exposed gives no address.
-use am_core::buffer::{Access, JobBuffer};
-use am_core::testing::loopback::{Config, network};
 use am_core::Context;
+use am_core::buffer::{Access, JobBuffer};
+use am_double::{Config, network};
 
 fn main() {
     let mut context = Context::new(network(Config::new(1)).1.remove(0));

@@ -1,8 +1,8 @@
 //! A buffer that a scope receives into cannot be read before the scope's end.
 use am_core::buffer::{Access, JobBuffer};
-use am_core::testing::loopback::{Config, network};
 use am_core::vector::{Layout, PiecesMut};
-use am_core::{Context, GetOptions, Get};
+use am_core::{Context, Get, GetOptions};
+use am_double::{Config, network};
 
 fn main() {
     let mut context = Context::new(network(Config::new(1)).1.remove(0));
@@ -12,7 +12,9 @@ fn main() {
     context
         .scope(|scope| {
             let to = PiecesMut::Layout(&mut bytes, &layout);
-            scope.start(Get { from: (region.address(0), &layout), options: GetOptions::default() }, to).unwrap();
+            scope
+                .start(Get { from: (region.address(0), &layout), options: GetOptions::default() }, to)
+                .unwrap();
             assert_eq!(bytes[0], 0);
         })
         .unwrap();

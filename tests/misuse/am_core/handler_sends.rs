@@ -1,8 +1,8 @@
 //! A header handler gets no value that can communicate, and cannot capture the context.
 use am_core::handler::Answer;
 use am_core::task::TaskId;
-use am_core::testing::loopback::{Config, network};
 use am_core::{AmOptions, Context};
+use am_double::{Config, network};
 
 fn main() {
     let mut endpoints = network(Config::new(1)).1;

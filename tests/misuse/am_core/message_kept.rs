@@ -1,8 +1,8 @@
 //! The message shown to a handler cannot outlive the handler.
+use am_core::Context;
 use am_core::buffer::Arrived;
 use am_core::handler::Answer;
-use am_core::testing::loopback::{Config, network};
-use am_core::Context;
+use am_double::{Config, network};
 use std::sync::Mutex;
 
 static KEPT: Mutex<Option<Arrived<'static>>> = Mutex::new(None);

@@ -1,8 +1,8 @@
 //! Only the drivers begin an operation: they keep its memory until it has ended.
 use am_core::buffer::RawBuffer;
-use am_core::testing::loopback::{Config, network};
 use am_core::{Context, Get, GetOptions, Operation};
 use am_core_engine::protocol::End;
+use am_double::{Config, network};
 
 fn main() {
     let mut context = Context::new(network(Config::new(1)).1.remove(0));

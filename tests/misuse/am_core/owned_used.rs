@@ -1,7 +1,7 @@
 //! A buffer that an operation owns cannot be used before it is returned.
 use am_core::buffer::{Access, JobBuffer};
-use am_core::testing::loopback::{Config, network};
-use am_core::{Context, PutOptions, Put};
+use am_core::{Context, Put, PutOptions};
+use am_double::{Config, network};
 
 fn main() {
     let mut context = Context::new(network(Config::new(1)).1.remove(0));

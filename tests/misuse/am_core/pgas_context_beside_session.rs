@@ -1,7 +1,7 @@
 //! A context cannot be used directly while a session borrows it.
 use am_core::Context;
 use am_core::pgas::Session;
-use am_core::testing::loopback::{Config, network};
+use am_double::{Config, network};
 
 fn main() {
     let mut context = Context::new(network(Config::new(1)).1.remove(0));

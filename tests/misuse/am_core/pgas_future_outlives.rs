@@ -1,7 +1,7 @@
 //! A future cannot outlive the session that makes its progress.
 use am_core::Context;
 use am_core::pgas::Session;
-use am_core::testing::loopback::{Config, network};
+use am_double::{Config, network};
 
 fn main() {
     let mut context = Context::new(network(Config::new(1)).1.remove(0));

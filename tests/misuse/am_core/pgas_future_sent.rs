@@ -1,7 +1,7 @@
 //! A future stays in the thread of its session: a context belongs to one thread at a time.
 use am_core::Context;
 use am_core::pgas::Session;
-use am_core::testing::loopback::{Config, network};
+use am_double::{Config, network};
 
 fn main() {
     let mut context = Context::new(network(Config::new(1)).1.remove(0));

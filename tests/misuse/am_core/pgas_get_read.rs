@@ -1,8 +1,8 @@
 //! The buffer of a typed get in a scope cannot be read before the scope's end.
 use am_core::pgas::Segment;
 use am_core::task::TaskId;
-use am_core::testing::loopback::{Config, network};
 use am_core::{Context, GetOptions};
+use am_double::{Config, network};
 
 fn main() {
     let mut context = Context::new(network(Config::new(1)).1.remove(0));

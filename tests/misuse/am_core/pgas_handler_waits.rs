@@ -2,7 +2,7 @@
 use am_core::Context;
 use am_core::handler::Answer;
 use am_core::pgas::Session;
-use am_core::testing::loopback::{Config, network};
+use am_double::{Config, network};
 
 fn main() {
     let mut context = Context::new(network(Config::new(1)).1.remove(0));

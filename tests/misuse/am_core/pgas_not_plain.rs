@@ -1,7 +1,7 @@
 //! Elements are plain old data: a peer may write bytes that are not a valid bool, or not a valid reference.
 use am_core::Context;
 use am_core::pgas::Segment;
-use am_core::testing::loopback::{Config, network};
+use am_double::{Config, network};
 
 fn main() {
     let mut context = Context::new(network(Config::new(1)).1.remove(0));

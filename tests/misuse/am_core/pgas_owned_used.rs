@@ -2,8 +2,8 @@
 use am_core::buffer::JobBuffer;
 use am_core::pgas::{Segment, Session};
 use am_core::task::TaskId;
-use am_core::testing::loopback::{Config, network};
-use am_core::{Context, PutOptions, Put};
+use am_core::{Context, Put, PutOptions};
+use am_double::{Config, network};
 
 fn main() {
     let mut context = Context::new(network(Config::new(1)).1.remove(0));

@@ -1,8 +1,8 @@
 //! The buffer of a typed put in a scope cannot be written before the scope's end.
 use am_core::pgas::Segment;
 use am_core::task::TaskId;
-use am_core::testing::loopback::{Config, network};
 use am_core::{Context, PutOptions};
+use am_double::{Config, network};
 
 fn main() {
     let mut context = Context::new(network(Config::new(1)).1.remove(0));

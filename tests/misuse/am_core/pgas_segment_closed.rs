@@ -1,7 +1,7 @@
 //! A segment that was freed cannot be used.
 use am_core::Context;
 use am_core::pgas::SymmetricHeap;
-use am_core::testing::loopback::{Config, network};
+use am_double::{Config, network};
 
 fn main() {
     let mut context = Context::new(network(Config::new(1)).1.remove(0));

@@ -1,8 +1,8 @@
 //! Pieces that are in flight in a scope cannot be written.
 use am_core::buffer::{Access, JobBuffer};
-use am_core::testing::loopback::{Config, network};
 use am_core::vector::{Layout, Pieces};
-use am_core::{Context, PutOptions, Put};
+use am_core::{Context, Put, PutOptions};
+use am_double::{Config, network};
 
 fn main() {
     let mut context = Context::new(network(Config::new(1)).1.remove(0));
@@ -12,7 +12,9 @@ fn main() {
     context
         .scope(|scope| {
             let from = Pieces::Layout(&bytes, &layout);
-            scope.start(Put { to: (region.address(0), &layout), options: PutOptions::default() }, from).unwrap();
+            scope
+                .start(Put { to: (region.address(0), &layout), options: PutOptions::default() }, from)
+                .unwrap();
             bytes[0] = 2;
         })
         .unwrap();

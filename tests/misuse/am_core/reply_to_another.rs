@@ -1,8 +1,8 @@
 //! An answer in context is sent to the origin of its message: it has no field for another task.
 use am_core::handler::{Answer, Completion, Reply};
 use am_core::task::TaskId;
-use am_core::testing::loopback::{Config, network};
 use am_core::{AmOptions, Context};
+use am_double::{Config, network};
 
 fn main() {
     let mut context = Context::new(network(Config::new(1)).1.remove(0));

@@ -1,7 +1,7 @@
 //! Memory that a get fills cannot be read before the scope's end.
 use am_core::buffer::{Access, JobBuffer};
-use am_core::testing::loopback::{Config, network};
-use am_core::{Context, GetOptions, Get};
+use am_core::{Context, Get, GetOptions};
+use am_double::{Config, network};
 
 fn main() {
     let mut context = Context::new(network(Config::new(1)).1.remove(0));

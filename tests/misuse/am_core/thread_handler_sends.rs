@@ -1,8 +1,8 @@
 //! A completion on the handler thread communicates through its argument and cannot capture the context.
 use am_core::handler::{Answer, Completion};
 use am_core::task::TaskId;
-use am_core::testing::loopback::{Config, network};
 use am_core::{AmOptions, Context};
+use am_double::{Config, network};
 
 fn main() {
     let mut context = Context::new(network(Config::new(1)).1.remove(0));

@@ -3,10 +3,10 @@
 use am_core::buffer::{InlineBytes, PacketWriter};
 use am_core::fabric::{Class, Post};
 use am_core::task::{ContextNumber, Endpoint, TaskId};
-use am_core::testing::loopback::{Config, Loopback, network};
 use am_core::transfer::Body;
+use am_double::{Config, Double, network};
 
-struct Outer(Loopback);
+struct Outer(Double);
 
 impl Body for Outer {
     fn len(&self) -> usize {
@@ -16,7 +16,15 @@ impl Body for Outer {
     fn write(&mut self, writer: &mut PacketWriter) -> am_core::error::Result<()> {
         let to = Endpoint::new(TaskId(0), ContextNumber(0));
         let to = self.0.peer(to).unwrap().index;
-        self.0.post_packet(to, Class::OneWay, 0, &InlineBytes::new(), &mut Inner(&mut |other| std::mem::swap(writer, other))).unwrap();
+        self.0
+            .post_packet(
+                to,
+                Class::OneWay,
+                0,
+                &InlineBytes::new(),
+                &mut Inner(&mut |other| std::mem::swap(writer, other)),
+            )
+            .unwrap();
         writer.put_slice(&[1; 64]);
         Ok(())
     }

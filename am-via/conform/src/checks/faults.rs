@@ -3,7 +3,7 @@
 use crate::pair::{Outcome, Pair, ensure, refused, same};
 use crate::suite::{Needs, table};
 use am_via_vipl::below::Device;
-use am_via_vipl::device::wire::{Kill, WireFaults, WireOptions, WireStatistics};
+use am_via_vipl::device::wire::{Kill, Reach, WireFaults, WireOptions, WireStatistics};
 use am_via_vipl::{AddressSegment, AsyncCode, Descriptor, Status, ViAttributes, ViState, VipReturn};
 
 table! {
@@ -16,7 +16,7 @@ table! {
         frames_lost_to_overruns_are_sent_again: "Reliable Delivery: a completion ring that overruns" [Needs::Faults(|seed| faulty(WireFaults { overrun: 150, ..at(seed) }))];
         all_faults_are_repaired_at_delivery: "Reliable Delivery" [Needs::Faults(all_faults)];
         all_faults_are_repaired_at_reception: "Reliable Reception" [Needs::Faults(all_faults)];
-        all_faults_are_repaired_without_rdma: "Reliable Reception, RDMA in pieces" [Needs::Faults(|seed| WireOptions { rdma: false, ..all_faults(seed) })];
+        all_faults_are_repaired_without_rdma: "Reliable Reception, RDMA in pieces" [Needs::Faults(|seed| all_faults(seed).with_reach(Reach::Staged))];
         rdma_survives_all_faults: "Reliable Delivery: RDMA" [Needs::Faults(all_faults)];
         unreliable_messages_come_whole_or_not_at_all: "Unreliable Delivery: at most once" [Needs::Faults(all_faults)];
         broken_connections_are_reported_and_made_again: "VIP_ERROR_CONN_LOST: a transport error" [Needs::Faults(|seed| faulty(WireFaults { cut: 40, ..at(seed) }))];

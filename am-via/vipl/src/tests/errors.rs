@@ -67,9 +67,9 @@ fn an_empty_receive_queue_breaks_a_reliable_connection() {
 
 #[test]
 fn access_to_memory_is_refused_for_every_wrong_part_of_a_claim() {
-    for rdma in [true, false] {
+    for reach in [Reach::Direct, Reach::Posted, Reach::Staged] {
         for case in 0..6 {
-            let options = WireOptions { slot_bytes: 256, rdma, ..WireOptions::new(2) };
+            let options = WireOptions { slot_bytes: 256, ..WireOptions::new(2) }.with_reach(reach);
             let (_network, mut a, mut b) = on_wire(options, delivery);
             connect(&mut a, &mut b);
             let (from, to) = (a.region(64), b.region(64));
@@ -94,7 +94,7 @@ fn access_to_memory_is_refused_for_every_wrong_part_of_a_claim() {
                 if case % 2 == 0 { Descriptor::rdma_write(place) } else { Descriptor::rdma_read(place) };
             a.post_send(descriptor.with_segment(from.segment(0, 64)));
             let done = sent(&mut a, &mut b);
-            assert!(done.status().contains(Status::RDMA_PROT_ERROR), "case {case}, rdma {rdma}");
+            assert!(done.status().contains(Status::RDMA_PROT_ERROR), "case {case}, {reach:?}");
             until(&mut a, &mut b, |a, b| a.state() == ViState::Error && b.state() == ViState::Error);
             assert_eq!((from.bytes(0, 64), to.bytes(0, 64)), (bytes, vec![0; 64]), "nothing moved");
             assert!(code(&mut b).is_some(), "the owner gets an error");

@@ -11,27 +11,27 @@ const FAULTS: WireFaults = WireFaults {
     reorder: 100,
     delay: 50,
     refuse: 80,
+    hold_back: 100,
     overrun: 30,
     apart: 200,
     cut: 0,
     kill: None,
 };
 
-fn options(seed: u64, rdma: bool) -> WireOptions {
-    WireOptions {
-        slot_bytes: 128,
-        ring_lines: 8,
-        rdma,
-        faults: WireFaults { seed, ..FAULTS },
-        ..WireOptions::new(2)
-    }
+fn options(seed: u64, reach: Reach) -> WireOptions {
+    let faults = WireFaults { seed, ..FAULTS };
+    WireOptions { slot_bytes: 128, ring_lines: 8, faults, ..WireOptions::new(2) }.with_reach(reach)
 }
 
 #[test]
 fn reliable_levels_carry_everything_in_order() {
     for seed in 0..12 {
-        for (attributes, rdma) in [(delivery as fn(PTag) -> ViAttributes, true), (reception, false)] {
-            let (network, mut a, mut b) = on_wire(options(seed, rdma), attributes);
+        for (attributes, reach) in [
+            (delivery as fn(PTag) -> ViAttributes, Reach::Posted),
+            (delivery, Reach::Direct),
+            (reception, Reach::Staged),
+        ] {
+            let (network, mut a, mut b) = on_wire(options(seed, reach), attributes);
             connect(&mut a, &mut b);
             let (from, to) = (a.region(1000), b.region(1000));
             for round in 0..20 {
@@ -63,7 +63,7 @@ fn reliable_levels_carry_everything_in_order() {
 fn an_unreliable_level_shows_whole_messages_or_none() {
     let mut lost = 0;
     for seed in 0..20 {
-        let (_network, mut a, mut b) = on_wire(options(seed, true), unreliable);
+        let (_network, mut a, mut b) = on_wire(options(seed, Reach::Posted), unreliable);
         connect(&mut a, &mut b);
         let (from, to) = (a.region(600), b.region(600));
         let bytes = from.fill(u8::try_from(seed).unwrap());

@@ -110,13 +110,9 @@ fn attributes_of<D: Device>(victim: &End<D>, seed: u64) -> ViAttributes {
 
 #[test]
 fn over_a_wire() {
-    for seed in 0..60_u64 {
-        let options = WireOptions {
-            slot_bytes: 256,
-            ring_lines: 8,
-            rdma: seed.is_multiple_of(2),
-            ..WireOptions::new(3)
-        };
+    let ways = [Reach::Direct, Reach::Posted, Reach::Staged];
+    for (seed, reach) in (0..60).zip(ways.into_iter().cycle()) {
+        let options = WireOptions { slot_bytes: 256, ring_lines: 8, ..WireOptions::new(3) }.with_reach(reach);
         let (network, mut honest, mut victim) = on_wire(options, delivery);
         connect(&mut honest, &mut victim);
         survive(network.open(task(2)).unwrap(), &mut victim, &mut honest, seed);

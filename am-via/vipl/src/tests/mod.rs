@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::device::shm::{OwnHeap, Shm, ShmOptions};
-use crate::device::wire::{Wire, WireNetwork, WireOptions};
+use crate::device::wire::{Reach, Wire, WireNetwork, WireOptions};
 use crate::device::{Device, MemAttributes, MemHandle, NodeAddress};
 use crate::provider::{Memory, PTag};
 use crate::{

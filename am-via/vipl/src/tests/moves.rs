@@ -96,7 +96,8 @@ fn over_a_wire_with_rdma() {
 #[test]
 fn over_a_wire_whose_nics_reach_no_memory() {
     for attributes in [delivery, reception] {
-        let options = WireOptions { slot_bytes: 256, ring_lines: 8, rdma: false, ..WireOptions::new(2) };
+        let options =
+            WireOptions { slot_bytes: 256, ring_lines: 8, ..WireOptions::new(2) }.with_reach(Reach::Staged);
         let (_network, mut a, mut b) = on_wire(options, attributes);
         connect(&mut a, &mut b);
         moves_everything(&mut a, &mut b);

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::common::{Communicator, Environment, FIRST, get_board, job, job_with_board, numbers, packets};
-use am_core::testing::loopback::{Config, Reach};
+use am_double::{Config, Reach};
 use mpi_over_am::{BoardKind, Error, Selection, Settings, collective, op};
 
 fn settings(tasks_max: u32) -> Settings {

@@ -1,7 +1,7 @@
 //! Buffers for buffered sends: those of the process, of a session and of a communicator, and the automatic buffer.
 
 use super::common::{Communicator, everywhere, job, pattern};
-use am_core::testing::loopback::Config;
+use am_double::Config;
 use mpi_over_am::{BufferOwner, Error, ErrorClass, ErrorHandler, Info, SendBuffer, Settings};
 
 #[test]

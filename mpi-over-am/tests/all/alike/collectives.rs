@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::common::{
     Communicator, Environment, combined, job, jobs_on_hosts, networks, numbers, numbers_of_tasks,
 };
-use am_core::testing::loopback::{Config, Reach};
+use am_double::{Config, Reach};
 use mpi_over_am::{
     Check, Difference, Error, ErrorClass, Fault, Neighbours, Selection, Settings, collective, op,
 };

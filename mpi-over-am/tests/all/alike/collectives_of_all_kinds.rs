@@ -3,7 +3,7 @@
 use super::common::{
     Communicator, Environment, combined, job, job_with_board, jobs_on_hosts, numbers, numbers_of_tasks,
 };
-use am_core::testing::loopback::{Config, Reach};
+use am_double::{Config, Reach};
 use mpi_over_am::datatype::{Datatype, Predefined};
 use mpi_over_am::op::{self, Operation};
 use mpi_over_am::{BoardKind, Check, Error, LayoutPart, Neighbours, Placement, Selection, Settings};

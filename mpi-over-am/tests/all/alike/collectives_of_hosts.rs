@@ -1,7 +1,7 @@
 //! Collectives of tasks on several hosts send one message between two hosts, instead of one between each two of their tasks.
 
 use super::common::{Communicator, Environment, job};
-use am_core::testing::loopback::Config;
+use am_double::Config;
 use mpi_over_am::{Placement, Settings, collective, op};
 
 /// A host for each task, by rank.

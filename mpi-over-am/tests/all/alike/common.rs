@@ -1,4 +1,4 @@
-//! Jobs whose tasks are threads of the test, over a loopback network.
+//! Jobs whose tasks are threads of the test, over a network in one process.
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
@@ -6,18 +6,18 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
 use am_core::task::TaskId;
-use am_core::testing::loopback::{Config, Loopback, network};
 pub(crate) use am_core::testing::pattern;
 use am_core::testing::watchdog::Watchdog;
 use am_core::testing::{is_long, pairs};
+use am_double::{Config, Double, network};
 use mpi_over_am::{Check, CompletionVariant, Selection, Settings};
 
 use super::super::Policy;
 
 /// A task's environment.
-pub(crate) type Environment = mpi_over_am::Environment<Loopback, Policy>;
+pub(crate) type Environment = mpi_over_am::Environment<Double, Policy>;
 /// A task's communicator.
-pub(crate) type Communicator = mpi_over_am::Communicator<Loopback, Policy>;
+pub(crate) type Communicator = mpi_over_am::Communicator<Double, Policy>;
 
 /// Runs `task` in a job of `config.tasks` tasks, each of which finalizes afterwards.
 ///

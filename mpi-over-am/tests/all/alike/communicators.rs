@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex};
 
 use super::common::{Communicator, Environment, job, networks};
-use am_core::testing::loopback::Config;
+use am_double::Config;
 use mpi_over_am::attribute::{Keyval, ObjectKind, PredefinedAttribute};
 use mpi_over_am::{
     Comparison, Error, ErrorClass, ErrorHandler, Group, Info, RankRange, Settings, Source, SplitType, TAG_UB,

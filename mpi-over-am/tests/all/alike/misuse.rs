@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::common::{Communicator, job, job_without_finalize};
-use am_core::testing::loopback::Config;
+use am_double::Config;
 use mpi_over_am::{Equivalence, Error, RequestId, Settings, Tested, collective, op};
 
 /// The number of every request that can be in one of the first slots: slots are bits 0 to 23 of a handle, generations bits 24 to 29.

@@ -2,7 +2,7 @@
 
 use super::common::{everywhere, job, networks, pattern};
 use am_core::testing::Random;
-use am_core::testing::loopback::Config;
+use am_double::Config;
 use mpi_over_am::{
     ANY_TAG, AnyCompleted, Error, ErrorClass, MessageId, Mode, PROC_NULL, PartitionedSend, RecvData,
     RequestId, SendData, Settings, Source, Tag,

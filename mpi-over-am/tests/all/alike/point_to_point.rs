@@ -1,7 +1,7 @@
 //! Sends and receives in every mode, over friendly and hostile networks and with every setting.
 
 use super::common::{everywhere, job, networks, pattern};
-use am_core::testing::loopback::Config;
+use am_double::Config;
 use mpi_over_am::{Error, ErrorClass, Fault, Settings, Side, Source, Tag, Tested};
 
 /// Lengths around every limit: inline, packet, eager.

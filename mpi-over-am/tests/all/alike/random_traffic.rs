@@ -5,8 +5,8 @@
 use std::collections::HashMap;
 
 use super::common::{all_settings, job};
-use am_core::testing::loopback::Config;
 use am_core::testing::{Random, pairs};
+use am_double::Config;
 use mpi_over_am::{Settings, Source, Tag};
 
 const TASKS: u32 = 4;

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::common::{everywhere, job, job_without_finalize, networks, pattern};
-use am_core::testing::loopback::Config;
+use am_double::Config;
 use mpi_over_am::{
     BSEND_OVERHEAD_BYTES, Error, ErrorClass, OwnedRequest, RecvData, SendData, Settings, Source, Status, Tag,
     Tested,

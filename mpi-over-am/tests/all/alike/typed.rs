@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use am_core::testing::loopback::{Config, network};
 use am_core::testing::watchdog::Watchdog;
+use am_double::{Config, network};
 use bytemuck::{Pod, Zeroable};
 use mpi_over_am::{
     Buffer, BufferMut, Environment, Equivalence, Error, Mode, PROC_NULL, Plain, Returned, Settings, Source,

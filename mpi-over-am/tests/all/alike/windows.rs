@@ -5,15 +5,15 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::common::{Communicator, Environment, job};
-use am_core::testing::loopback::{Config, Reach};
 use am_core::testing::{Random, pairs};
+use am_double::{Config, Reach};
 use mpi_over_am::attribute::{Keyval, ObjectKind};
 use mpi_over_am::datatype::{Datatype, Predefined};
 use mpi_over_am::op::{Op, PredefinedOp};
 use mpi_over_am::window::{Assertion, Flavor, Lock, Number, TargetData};
 use mpi_over_am::{Error, ErrorClass, Group, Info, NAME_BYTES_MAX, PROC_NULL, Settings};
 
-type Window = mpi_over_am::window::Window<am_core::testing::loopback::Loopback, super::super::Policy>;
+type Window = mpi_over_am::window::Window<am_double::Double, super::super::Policy>;
 
 /// Runs `task` over networks with each method of memory access.
 fn everywhere(tasks: impl IntoIterator<Item = u32>, task: impl Fn(&Environment, &Communicator) + Sync) {

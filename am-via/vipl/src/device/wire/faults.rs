@@ -13,8 +13,10 @@ pub struct WireFaults {
     pub reorder: u16,
     /// Frames that arrive late, and delay all frames behind them.
     pub delay: u16,
-    /// Posts that return Retry.
+    /// Posts, and direct accesses to memory of peers, that return Retry.
     pub refuse: u16,
+    /// Polls that return nothing although there may be an event.
+    pub hold_back: u16,
     /// Frames that find the receive ring full for a moment.
     pub overrun: u16,
     /// Frames whose line and area arrive apart, each with a delay of its own.
@@ -75,6 +77,17 @@ impl FaultGenerator {
     /// Whether to refuse this post.
     pub(super) fn refuses(&mut self) -> bool {
         self.happens(self.faults.refuse)
+    }
+
+    /// Whether a poll returns nothing.
+    pub(super) fn holds_back(&mut self) -> bool {
+        self.happens(self.faults.hold_back)
+    }
+
+    /// One of `count` events that may overtake each other: 0 if there are none.
+    pub(super) fn one_of(&mut self, count: usize) -> usize {
+        let chosen = if count > 1 { self.below(count as u64) } else { 0 };
+        usize::try_from(chosen).unwrap_or(0)
     }
 
     /// Whether a post breaks its connection.

@@ -58,6 +58,13 @@ pub(super) enum Part {
 }
 
 impl Frame {
+    /// Overwrites the bytes, whose slot is free from now on, so that a later access is detected.
+    pub(super) fn overwrite(&self) {
+        if let Some(area) = &self.area {
+            area.range().copy_from_slice(&vec![0xDD; area.range().len()]);
+        }
+    }
+
     /// Notes the arrival of a part. Returns the parts that had arrived before, as bits.
     pub(super) fn part_came(&self, part: Part) -> u8 {
         // Relaxed: the network's lock orders the accesses.

@@ -5,20 +5,22 @@
 //! Reliable VIs (all VIs before [`Device::allow_loss`]) repair faults by sequence numbers and retransmission; unreliable VIs expose them.
 
 mod faults;
+mod in_line;
 mod link;
 mod network;
+mod options;
 mod rdma;
 #[cfg(test)]
 mod tests;
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use crate::device::{
     AtomicOp, AtomicTransfer, ClaimFault, Completion, Device, DeviceAttributes, DeviceError, Entry, FreeSlot,
-    HeapBlock, MemAttributes, MemHandle, News, NodeAddress, Payload, Posted, RemoteMemory, Storing, Transfer,
-    ViNumber, Waker,
+    HeapBlock, Link, MemAttributes, MemHandle, News, NodeAddress, Payload, Posted, RemoteMemory, Storing,
+    Transfer, ViNumber, Waker,
 };
 use am_via_job::WaitFacts;
 use am_via_os::sched;
@@ -28,45 +30,12 @@ use am_via_shm::regions::Claim;
 use am_via_shm::{HeldRange, PrivateBytes};
 
 pub use faults::{Kill, WireFaults, WireStatistics};
+pub use options::{Reach, WireOptions};
 
+use in_line::WireLink;
 use link::{Area, Frame};
-use network::{Network, NicEvent};
+use network::{Network, NicEvent, State};
 use rdma::Kind;
-
-/// Properties of a wire, the same for all its NICs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WireOptions {
-    /// Number of tasks on the wire.
-    pub num_tasks: u32,
-    /// Bytes of one slot of a receive area.
-    pub slot_bytes: u32,
-    /// Capacity of the receive ring of a VI, in entries.
-    pub ring_lines: u32,
-    /// Maximum number of registrations of a task.
-    pub regions_max: u32,
-    /// Number of polls until a connection is made.
-    pub connect_polls: u64,
-    /// Whether the NICs access memory of peers. If not, all data are sent through the receive areas.
-    pub rdma: bool,
-    /// The faults.
-    pub faults: WireFaults,
-}
-
-impl WireOptions {
-    /// A faultless wire for `num_tasks` tasks.
-    #[must_use]
-    pub fn new(num_tasks: u32) -> Self {
-        Self {
-            num_tasks,
-            slot_bytes: 4096,
-            ring_lines: 128,
-            regions_max: 4096,
-            connect_polls: 3,
-            rdma: true,
-            faults: WireFaults::default(),
-        }
-    }
-}
 
 /// The network, which clones share.
 #[derive(Clone, Debug)]
@@ -108,6 +77,17 @@ impl WireNetwork {
     /// Marks a task as dead, as the launcher of a job does.
     pub fn fail_task(&self, task: u32, why: &str) {
         self.0.lock().fail(task, why);
+    }
+
+    /// Makes the next end of a registration of this task fail with an error of the system.
+    pub fn fail_next_deregister(&self, task: u32) {
+        self.0.lock().fails_deregister.insert(task);
+    }
+
+    /// How often the NIC has slept in a wait, and the longest limit of such a sleep.
+    #[must_use]
+    pub fn sleeps(&self, nic: NodeAddress) -> (u64, Duration) {
+        self.0.lock().nic(nic).sleeps
     }
 }
 
@@ -152,21 +132,93 @@ impl Wire {
         ends.into_iter().find(|(_, end)| end.on_network == on_network)
     }
 
-    fn start(&self, at: RemoteMemory, id: u64, kind: Kind) -> Result<bool, DeviceError> {
+    /// The state of the network, if the task and its memory at `at` can be accessed.
+    fn access(&self, at: RemoteMemory) -> Result<MutexGuard<'_, State>, DeviceError> {
         let num_tasks = self.network.options.num_tasks;
         if at.task >= num_tasks {
             return Err(DeviceError::UnknownTask { task: at.task, num_tasks });
         }
-        let mut state = self.network.lock();
-        if state.failure(at.task).is_some() {
+        let state = self.network.lock();
+        if [at.task, self.address.task].iter().any(|&task| state.failure(task).is_some()) {
             return Err(ClaimFault::PeerDead.into());
         }
-        Ok(state.start_transfer(rdma::Transfer { by: self.address, at, id, kind }))
+        if state.is_ending(at.task, at.handle) {
+            return Err(ClaimFault::Stale.into());
+        }
+        Ok(state)
+    }
+
+    /// Begins a transfer, or carries it out, as `reach` says.
+    fn start(&self, reach: Reach, at: RemoteMemory, id: u64, kind: Kind) -> Result<Started, DeviceError> {
+        let reach = reach.of(at.handle);
+        if reach == Reach::Staged {
+            return Ok(Started::Unreachable);
+        }
+        let mut state = self.access(at)?;
+        let transfer = rdma::Transfer { by: self.address, at, id, kind };
+        if reach == Reach::Direct {
+            if state.refuses() {
+                return Ok(Started::Retry);
+            }
+            let ended = state.carry_out_now(transfer);
+            drop(state);
+            return Ok(Started::Done(ended.store()?));
+        }
+        Ok(if state.start_transfer(transfer) { Started::Posted } else { Started::Retry })
+    }
+
+    /// Whether peers' memory is mapped: only on a wire where all accesses are direct.
+    fn maps_memory(&self) -> bool {
+        let WireOptions { reach, atomics, .. } = self.network.options;
+        (reach, atomics) == (Reach::Direct, Reach::Direct)
+    }
+
+    /// Calls `call` with registered memory of a peer, under the lock of the network, if the memory is mapped.
+    fn with_mapped<R>(
+        &self,
+        at: RemoteMemory,
+        len: u64,
+        need: MemAttributes,
+        call: impl FnOnce(CheckedRange<'_>) -> R,
+    ) -> Result<Option<R>, DeviceError> {
+        if !self.maps_memory() {
+            return Ok(None);
+        }
+        let state = self.access(at)?;
+        let claim = rdma::claim(at, len);
+        Ok(Some(call(state.regions[at.task as usize].claim(claim, need.access())?)))
     }
 }
 
-fn posted(taken: bool) -> Transfer {
-    if taken { Transfer::Posted } else { Transfer::Retry }
+/// What became of a transfer.
+enum Started {
+    /// Carried out, with the old value of an atomic.
+    Done(u64),
+    Posted,
+    Retry,
+    Unreachable,
+}
+
+impl From<Started> for Transfer {
+    fn from(started: Started) -> Self {
+        match started {
+            Started::Done(_) => Self::Done,
+            Started::Posted => Self::Posted,
+            Started::Retry => Self::Retry,
+            Started::Unreachable => Self::Unreachable,
+        }
+    }
+}
+
+impl From<Started> for AtomicTransfer {
+    fn from(started: Started) -> Self {
+        match started {
+            Started::Done(old) => Self::Done(old),
+            Started::Posted => Self::Posted,
+            Started::Retry => Self::Retry,
+            Started::Unreachable => Self::Unreachable,
+        }
+    }
 }
 
 fn bounce(len: usize) -> Result<PrivateBytes, DeviceError> {
@@ -288,10 +340,10 @@ unsafe impl Device for Wire {
 
     fn poll(&mut self, payload: &mut Payload) -> Option<News> {
         let mut state = self.network.lock();
-        state.tick();
-        let events = state.nic(self.address).events.pop_front()?;
+        state.tick(self.address);
+        let event = state.next_event(self.address)?;
         drop(state);
-        Some(match events {
+        Some(match event {
             NicEvent::Frame { vi: on_network, frame } => {
                 let address = self.address;
                 let network = Arc::clone(&self.network);
@@ -311,16 +363,15 @@ unsafe impl Device for Wire {
             // No entry of a connection is returned before the connection itself.
             NicEvent::Connected { .. } if self.connects_late > 0 => return None,
             NicEvent::Connected { peer } => News::Connected(peer),
-            NicEvent::Ended { id, result, read } => {
-                if let Some((bytes, to)) = read {
-                    // SAFETY: live and unused until this end is reported (`rdma_read`'s contract).
-                    let fitted = unsafe { to.range() }.copy_from(bytes.range());
-                    debug_assert!(fitted, "as many bytes were read as were asked for");
-                }
-                News::Ended { id, result }
-            }
+            NicEvent::Ended { id, end } => News::Ended { id, result: end.store() },
             NicEvent::TaskFailed(task) => News::TaskFailed(task),
+            NicEvent::PeerClosed(peer) => News::PeerClosed(peer),
         })
+    }
+
+    fn link(&mut self, vi: ViNumber) -> Option<impl Link> {
+        let on_network = self.end(vi)?.on_network;
+        Some(WireLink::new(self, vi, on_network))
     }
 
     unsafe fn area(&self, vi: ViNumber, slot: u32, len: u32) -> CheckedRange<'_> {
@@ -335,6 +386,7 @@ unsafe impl Device for Wire {
     fn release(&mut self, vi: ViNumber) {
         let Some(Some(end)) = self.vis.get_mut(vi.0 as usize) else { return };
         if let Some(frame) = end.taken.pop_front() {
+            frame.overwrite();
             end.first_slot = end.first_slot.wrapping_add(1);
             self.network.lock().release(self.address, end.on_network, frame.lossy);
         }
@@ -382,14 +434,20 @@ unsafe impl Device for Wire {
         }
     }
 
-    fn deregister(&mut self, handle: MemHandle, _finished: bool) -> Result<Posted, DeviceError> {
-        // Copies run under the lock, so none is under way now.
+    /// A copy by a peer is under way from when its transfer is posted until it is carried out.
+    fn deregister(&mut self, handle: MemHandle, finished: bool) -> Result<Posted, DeviceError> {
         let mut state = self.network.lock();
-        if state.regions[self.address.task as usize].remove(handle.region, handle.generation) {
-            Ok(Posted::Done)
-        } else {
-            Err(ClaimFault::Stale.into())
+        let owner = self.address.task;
+        if state.fails_deregister.remove(&owner) {
+            let source = std::io::Error::other("as the test wants it");
+            return Err(DeviceError::System { doing: "ending a registration", source });
         }
+        if state.is_in_use(owner, handle) {
+            assert!(!finished, "task {owner} says that no peer copies, but one does: {handle:?}");
+            state.begin_end(owner, handle);
+            return Ok(Posted::Retry);
+        }
+        state.end_registration(owner, handle)
     }
 
     fn registered(
@@ -415,13 +473,10 @@ unsafe impl Device for Wire {
         from: CheckedRange<'_>,
         id: u64,
     ) -> Result<Transfer, DeviceError> {
-        if !self.network.options.rdma {
-            return Ok(Transfer::Unreachable);
-        }
         let bytes = bounce(from.len())?;
         let fitted = bytes.range().copy_from(from);
         debug_assert!(fitted, "the bounce buffer has the length of the source");
-        self.start(to, id, Kind::Write(bytes)).map(posted)
+        self.start(self.network.options.reach, to, id, Kind::Write(bytes)).map(Transfer::from)
     }
 
     unsafe fn rdma_read(
@@ -430,10 +485,28 @@ unsafe impl Device for Wire {
         to: CheckedRange<'_>,
         id: u64,
     ) -> Result<Transfer, DeviceError> {
-        if !self.network.options.rdma {
-            return Ok(Transfer::Unreachable);
-        }
-        self.start(from, id, Kind::Read(HeldRange::hold(to))).map(posted)
+        let to = Kind::Read(HeldRange::hold(to));
+        self.start(self.network.options.reach, from, id, to).map(Transfer::from)
+    }
+
+    fn find_mapped(&mut self, at: RemoteMemory, len: u64, need: MemAttributes) -> Result<bool, DeviceError> {
+        self.with_mapped(at, len, need, |_| ()).map(|found| found.is_some())
+    }
+
+    fn lend_mapped<R>(
+        &mut self,
+        at: RemoteMemory,
+        len: u64,
+        call: impl FnOnce(CheckedRange<'_>) -> R,
+    ) -> Option<R> {
+        let need = MemAttributes { ptag: at.ptag, rdma_write: true, rdma_read: true };
+        self.with_mapped(at, len, need, call).ok().flatten()
+    }
+
+    fn write_mapped(&mut self, at: RemoteMemory, bytes: &[u8]) -> bool {
+        let need = MemAttributes { ptag: at.ptag, rdma_write: true, rdma_read: false };
+        let len = bytes.len() as u64;
+        matches!(self.with_mapped(at, len, need, |to| to.copy_from_slice(bytes)), Ok(Some(())))
     }
 
     fn atomic(
@@ -443,11 +516,8 @@ unsafe impl Device for Wire {
         operation: AtomicOp,
         id: u64,
     ) -> Result<AtomicTransfer, DeviceError> {
-        if !self.network.options.rdma {
-            return Ok(AtomicTransfer::Unreachable);
-        }
-        let started = self.start(at, id, Kind::Atomic { bytes, operation })?;
-        Ok(if started { AtomicTransfer::Posted } else { AtomicTransfer::Retry })
+        let kind = Kind::Atomic { bytes, operation };
+        self.start(self.network.options.atomics, at, id, kind).map(AtomicTransfer::from)
     }
 
     fn wait(&mut self, polls: u32, limit: Duration) -> bool {
@@ -457,10 +527,12 @@ unsafe impl Device for Wire {
         }
         let mut state = self.network.lock();
         let nic = state.nic(self.address);
-        if std::mem::take(&mut nic.rung) || !nic.events.is_empty() || state.skip_to_next() {
+        if std::mem::take(&mut nic.rung) || !nic.events.is_empty() || state.skip_to_next(self.address) {
             return false;
         }
-        let bell = Arc::clone(&state.nic(self.address).bell);
+        let nic = state.nic(self.address);
+        nic.sleeps = (nic.sleeps.0 + 1, nic.sleeps.1.max(limit));
+        let bell = Arc::clone(&nic.bell);
         // Woken, timed out or poisoned: the caller looks again in each case.
         drop(bell.wait_timeout(state, limit));
         false
@@ -473,8 +545,29 @@ unsafe impl Device for Wire {
         self.network.lock().failure(task).map(str::to_owned)
     }
 
+    fn has_closed(&mut self, nic: NodeAddress) -> bool {
+        self.network.lock().has_closed(nic)
+    }
+
     fn has_ended(&self, task: u32) -> bool {
         self.failure(task).is_some()
+    }
+
+    fn host(&self, task: u32) -> u32 {
+        self.network.options.hosts.get(task as usize).copied().unwrap_or(0)
+    }
+
+    fn prefers_pieces(&self, _to: NodeAddress, _len: usize, _entries: u32) -> bool {
+        self.network.options.prefers_pieces
+    }
+
+    fn pieces_may_wait(&self, _to: NodeAddress) -> bool {
+        self.network.options.prefers_pieces
+    }
+
+    /// The tasks are threads of one process.
+    fn shares_cache(&self, _vi: ViNumber) -> bool {
+        true
     }
 
     fn ring(&mut self, to: NodeAddress) -> Result<(), DeviceError> {
@@ -494,7 +587,8 @@ unsafe impl Device for Wire {
 }
 
 impl Drop for Wire {
+    /// A panicking task does not leave: its peers learn of its failure otherwise.
     fn drop(&mut self) {
-        self.network.lock().close(self.address);
+        self.network.lock().close(self.address, !std::thread::panicking());
     }
 }

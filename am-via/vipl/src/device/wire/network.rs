@@ -1,20 +1,21 @@
 //! The common state of all NICs of one wire, under one lock: links, frames in flight, registered memory, dead tasks.
 //!
 //! The network does what the NICs of a cluster would do: it carries frames, and serves writes, reads and atomics of memory whose owner does
-//! not poll. Its clock counts the polls of all NICs. Each poll moves the frames in flight, and a NIC that waits advances the clock to the
-//! next frame.
+//! not poll. Its clock counts the polls of all NICs. Each poll moves the frames in flight, and carries out transfers of the NIC that polls;
+//! a NIC that waits advances the clock to the next of these.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::AtomicU8;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use crate::device::{ClaimFault, DeviceError, Entry, NodeAddress, Operation, Payload, Posted};
-use am_via_shm::{HeldRange, PrivateBytes, PrivateRegions};
+use crate::device::{ClaimFault, DeviceError, Entry, MemHandle, NodeAddress, Operation, Payload, Posted};
+use am_via_shm::PrivateRegions;
 
 use super::WireOptions;
 use super::faults::{FaultGenerator, Kill, WireStatistics};
 use super::link::{Area, Frame, Link, Part, Taken};
-use super::rdma::{Kind, Transfer};
+use super::rdma::{Ended, Kind, Transfer};
 
 /// The network that all NICs of a wire share.
 #[derive(Debug)]
@@ -39,8 +40,9 @@ impl Network {
 pub(super) enum NicEvent {
     Frame { vi: u32, frame: Arc<Frame> },
     Connected { peer: NodeAddress },
-    Ended { id: u64, result: Result<u64, ClaimFault>, read: Option<(PrivateBytes, HeldRange)> },
+    Ended { id: u64, end: Ended },
     TaskFailed(u32),
+    PeerClosed(NodeAddress),
 }
 
 /// The network's record of a NIC, which may not be open yet.
@@ -50,14 +52,26 @@ pub(super) struct NicState {
     pub(super) events: VecDeque<NicEvent>,
     /// Whether the owner was rung, and has to look.
     pub(super) rung: bool,
+    /// Number of sleeps, and the longest limit of one.
+    pub(super) sleeps: (u64, Duration),
     pub(super) bell: Arc<Condvar>,
     vis: Vec<ViEnd>,
-    transfers: u32,
+    /// Posted transfers, oldest first, each with the poll from which on it may be carried out.
+    transfers: VecDeque<(u64, Transfer)>,
 }
 
 impl NicState {
     fn next_vi(&self) -> u32 {
         u32::try_from(self.vis.len()).expect("a wire never makes 2^32 connections")
+    }
+
+    /// The place of the next entry of a VI, if only entries come before it.
+    fn next_of(&self, of: u32) -> Option<usize> {
+        let entries = self.events.iter().map_while(|event| match event {
+            NicEvent::Frame { vi, .. } => Some(*vi),
+            _ => None,
+        });
+        entries.into_iter().position(|vi| vi == of)
     }
 
     fn deliver(&mut self, events: NicEvent) {
@@ -85,7 +99,6 @@ enum InTransit {
     Frame(usize, Arc<Frame>),
     Part(usize, Arc<Frame>, Part),
     Connection(NodeAddress, NodeAddress),
-    Transfer(Transfer),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -95,7 +108,7 @@ enum Pair {
 }
 
 /// Maximum number of transfers of one NIC in flight.
-const TRANSFERS_MAX: u32 = 1024;
+const TRANSFERS_MAX: usize = 1024;
 /// Number of polls after which a transfer that the wire lost is retried.
 const TRANSFER_AGAIN_POLLS: u64 = 50;
 
@@ -113,7 +126,13 @@ pub(super) struct State {
     flights: BTreeMap<(u64, u64), InTransit>,
     departures: u64,
     pub(super) regions: Vec<PrivateRegions>,
+    /// Registrations whose end waits for transfers in flight, by owner. New transfers are refused.
+    ending: Vec<(u32, MemHandle)>,
+    /// Tasks whose next end of a registration fails.
+    pub(super) fails_deregister: BTreeSet<u32>,
     failures: Vec<Option<String>>,
+    /// NICs that their owners have closed, and whether their peers still have to be told.
+    closed: BTreeMap<NodeAddress, bool>,
     generator: FaultGenerator,
     kill: Option<Kill>,
     pub(super) statistics: WireStatistics,
@@ -132,7 +151,10 @@ impl State {
             flights: BTreeMap::new(),
             departures: 0,
             regions: (0..options.num_tasks).map(|_| PrivateRegions::new(options.regions_max)).collect(),
+            ending: Vec::new(),
+            fails_deregister: BTreeSet::new(),
             failures: vec![None; options.num_tasks as usize],
+            closed: BTreeMap::new(),
             kill: generator.kill(),
             generator,
             statistics: WireStatistics::default(),
@@ -143,20 +165,23 @@ impl State {
         self.nics.entry(at).or_default()
     }
 
-    /// Advances the clock by one poll.
-    pub(super) fn tick(&mut self) {
+    /// Advances the clock by one poll of this NIC.
+    pub(super) fn tick(&mut self, at: NodeAddress) {
         self.statistics.polls += 1;
         self.advance_to(self.now + 1);
+        self.carry_out_due(at);
     }
 
-    /// Advances the clock to the next arrival, retransmission or death; returns whether there was one.
-    pub(super) fn skip_to_next(&mut self) -> bool {
+    /// Advances the clock to the next arrival, retransmission or death, or to the next transfer of this NIC; returns whether there was one.
+    pub(super) fn skip_to_next(&mut self, at: NodeAddress) -> bool {
         let resend = self.waiting.iter().filter_map(|&link| self.links[link].next_due()).min();
         let flight = self.flights.keys().next().map(|&(due, _)| due);
         let kill = self.kill.map(|kill| kill.at_poll);
-        let next = [resend, flight, kill].into_iter().flatten().min();
+        let transfer = self.nic(at).transfers.iter().map(|&(due, _)| due).min();
+        let next = [resend, flight, kill, transfer].into_iter().flatten().min();
         if let Some(next) = next {
             self.advance_to(next.max(self.now + 1));
+            self.carry_out_due(at);
         }
         next.is_some()
     }
@@ -180,6 +205,7 @@ impl State {
         if !self.waiting.is_empty() {
             self.send_again();
         }
+        self.announce_closed();
     }
 
     fn land(&mut self, flight: InTransit) {
@@ -187,7 +213,6 @@ impl State {
             InTransit::Frame(link, frame) => self.arrive(link, &frame),
             InTransit::Part(link, frame, part) => self.arrive_in_part(link, &frame, part),
             InTransit::Connection(low, high) => self.make_pair(low, high),
-            InTransit::Transfer(transfer) => self.carry_out(transfer),
         }
     }
 
@@ -202,6 +227,9 @@ impl State {
         if self.failures[to.task as usize].is_some() {
             return Err(ClaimFault::PeerDead.into());
         }
+        if self.has_closed(to) {
+            return Err(DeviceError::PeerClosed(to));
+        }
         let (low, high) = if me <= to { (me, to) } else { (to, me) };
         match self.pairs.get(&(low, high)) {
             Some(Pair::Asked) => return Ok(None),
@@ -209,6 +237,10 @@ impl State {
                 return Ok(Some(if me == low { low_vi } else { high_vi }));
             }
             None => {}
+        }
+        if self.options.connect_polls == 0 {
+            self.make_pair(low, high);
+            return self.connect(me, to);
         }
         self.pairs.insert((low, high), Pair::Asked);
         self.schedule(self.now + self.options.connect_polls, InTransit::Connection(low, high));
@@ -447,61 +479,133 @@ impl State {
 
     /// Starts a transfer; `false`: too many are in flight.
     pub(super) fn start_transfer(&mut self, transfer: Transfer) -> bool {
-        let nic = self.nic(transfer.by);
-        if nic.transfers >= TRANSFERS_MAX {
-            return false;
+        let due = self.now + 1;
+        let transfers = &mut self.nic(transfer.by).transfers;
+        let fits = transfers.len() < TRANSFERS_MAX;
+        if fits {
+            transfers.push_back((due, transfer));
         }
-        nic.transfers += 1;
-        self.schedule(self.now + 1, InTransit::Transfer(transfer));
-        true
+        fits
     }
 
     /// Carries out the writes in flight from the link's sender to its receiver: they must be stored before later posts are seen.
     fn finish_writes(&mut self, link: usize) {
         let (from, to) = (self.links[link].from, self.links[link].to.task);
-        if self.nic(from).transfers == 0 {
-            return;
-        }
-        let is_before = |flight: &InTransit| match flight {
-            InTransit::Transfer(transfer) => {
-                transfer.by == from && transfer.at.task == to && matches!(transfer.kind, Kind::Write(_))
+        self.carry_out_if(from, |_, transfer| {
+            transfer.at.task == to && matches!(transfer.kind, Kind::Write(_))
+        });
+    }
+
+    /// Carries out the transfers of a NIC whose time has come, unless the wire loses one, which is then tried again.
+    fn carry_out_due(&mut self, by: NodeAddress) {
+        let now = self.now;
+        for at in 0..self.nic(by).transfers.len() {
+            if self.nic(by).transfers[at].0 <= now && self.generator.loses() {
+                self.statistics.dropped += 1;
+                self.nic(by).transfers[at].0 = now + TRANSFER_AGAIN_POLLS;
             }
-            _ => false,
-        };
-        let mut writes: Vec<_> =
-            self.flights.iter().filter(|(_, flight)| is_before(flight)).map(|(&key, _)| key).collect();
-        // In the order of the posts, even if some were retried.
-        writes.sort_by_key(|&(_, departure)| departure);
-        for key in writes {
-            if let Some(InTransit::Transfer(transfer)) = self.flights.remove(&key) {
+        }
+        self.carry_out_if(by, |due, _| due <= now);
+    }
+
+    /// Carries out the transfers of a NIC for which `is_next` returns true, in the order of their posts.
+    fn carry_out_if(&mut self, by: NodeAddress, is_next: impl Fn(u64, &Transfer) -> bool) {
+        let transfers = &mut self.nic(by).transfers;
+        if transfers.iter().any(|(due, transfer)| is_next(*due, transfer)) {
+            let (next, left) =
+                std::mem::take(transfers).into_iter().partition(|(due, transfer)| is_next(*due, transfer));
+            *transfers = left;
+            let next: VecDeque<_> = next;
+            for (_, transfer) in next {
                 self.end_transfer(transfer);
             }
         }
     }
 
-    fn carry_out(&mut self, transfer: Transfer) {
-        let by = transfer.by;
-        if self.failures[by.task as usize].is_some() || !self.nic(by).open {
-            return;
-        }
-        if self.generator.loses() {
-            self.statistics.dropped += 1;
-            self.schedule(self.now + TRANSFER_AGAIN_POLLS, InTransit::Transfer(transfer));
-            return;
-        }
-        self.end_transfer(transfer);
+    fn end_transfer(&mut self, transfer: Transfer) {
+        let (by, id) = (transfer.by, transfer.id);
+        let end = self.carry_out_now(transfer);
+        self.nic(by).deliver(NicEvent::Ended { id, end });
     }
 
-    fn end_transfer(&mut self, transfer: Transfer) {
-        let (by, owner) = (transfer.by, transfer.at.task);
+    /// Carries out a transfer.
+    pub(super) fn carry_out_now(&mut self, transfer: Transfer) -> Ended {
+        let owner = transfer.at.task as usize;
         self.statistics.transfers += 1;
-        let id = transfer.id;
-        let dead = self.failures[owner as usize].is_some();
-        let regions = Some(&self.regions[owner as usize]).filter(|_| !dead);
-        let (result, read) = transfer.carry_out(regions);
-        let nic = self.nic(by);
-        nic.transfers -= 1;
-        nic.deliver(NicEvent::Ended { id, result, read });
+        let dead = self.failures[owner].is_some();
+        transfer.carry_out(Some(&self.regions[owner]).filter(|_| !dead))
+    }
+
+    /// Whether a direct access is refused for now.
+    pub(super) fn refuses(&mut self) -> bool {
+        self.generator.refuses()
+    }
+
+    /// Whether a transfer of a living peer to or from this registration is in flight.
+    pub(super) fn is_in_use(&self, owner: u32, handle: MemHandle) -> bool {
+        let transfers = self.nics.values().flat_map(|nic| &nic.transfers);
+        transfers.map(|(_, transfer)| transfer.at).any(|at| (at.task, at.handle) == (owner, handle))
+    }
+
+    /// Refuses new transfers to and from this registration.
+    pub(super) fn begin_end(&mut self, owner: u32, handle: MemHandle) {
+        if !self.is_ending(owner, handle) {
+            self.ending.push((owner, handle));
+        }
+    }
+
+    /// Whether the registration accepts no new transfers.
+    pub(super) fn is_ending(&self, owner: u32, handle: MemHandle) -> bool {
+        self.ending.contains(&(owner, handle))
+    }
+
+    /// Ends a registration that no peer uses.
+    pub(super) fn end_registration(&mut self, owner: u32, handle: MemHandle) -> Result<Posted, DeviceError> {
+        self.ending.retain(|&ending| ending != (owner, handle));
+        if self.regions[owner as usize].remove(handle.region, handle.generation) {
+            Ok(Posted::Done)
+        } else {
+            Err(ClaimFault::Stale.into())
+        }
+    }
+
+    /// The next event of a NIC, which may hold it back for a while.
+    pub(super) fn next_event(&mut self, at: NodeAddress) -> Option<NicEvent> {
+        if self.generator.holds_back() {
+            return None;
+        }
+        let events = &mut self.nics.get_mut(&at)?.events;
+        let first = match (events.front(), self.options.may_overtake) {
+            (Some(NicEvent::Frame { vi: first, .. }), Some(may_overtake)) => {
+                let overtaking = |event: &&NicEvent| match event {
+                    NicEvent::Frame { vi, frame } => vi == first && may_overtake(frame.entry.immediate),
+                    _ => false,
+                };
+                self.generator.one_of(events.iter().take_while(overtaking).count())
+            }
+            _ => 0,
+        };
+        events.remove(first)
+    }
+
+    /// The next entry of this VI, unless an event that is no entry comes before it.
+    pub(super) fn look_at_next(&mut self, at: NodeAddress, of: u32) -> Option<Arc<Frame>> {
+        if self.generator.holds_back() {
+            return None;
+        }
+        let nic = self.nics.get(&at)?;
+        match &nic.events[nic.next_of(of)?] {
+            NicEvent::Frame { frame, .. } => Some(Arc::clone(frame)),
+            _ => None,
+        }
+    }
+
+    /// Consumes the entry that was looked at, and returns its slot.
+    pub(super) fn take_next(&mut self, at: NodeAddress, of: u32, lossy: bool) {
+        let nic = self.nic(at);
+        let taken = nic.next_of(of).and_then(|next| nic.events.remove(next));
+        assert!(taken.is_some(), "an entry is taken that is not there");
+        self.release(at, of, lossy);
     }
 
     pub(super) fn failure(&self, task: u32) -> Option<&str> {
@@ -518,14 +622,47 @@ impl State {
                 self.waiting.remove(&at);
             }
         }
-        for (_, nic) in self.nics.iter_mut().filter(|(at, _)| at.task != task) {
-            nic.deliver(NicEvent::TaskFailed(task));
+        for (at, nic) in &mut self.nics {
+            if at.task == task {
+                nic.transfers.clear();
+            } else {
+                nic.deliver(NicEvent::TaskFailed(task));
+            }
         }
     }
 
-    /// Closes a NIC: its registered memory becomes inaccessible.
-    pub(super) fn close(&mut self, at: NodeAddress) {
-        self.nic(at).open = false;
+    /// Closes a NIC: its registered memory becomes inaccessible. If it `leaves`, its peers are told after its last entry.
+    pub(super) fn close(&mut self, at: NodeAddress, leaves: bool) {
+        let nic = self.nic(at);
+        nic.open = false;
+        nic.transfers.clear();
         self.regions[at.task as usize].remove_context(at.context);
+        self.closed.insert(at, leaves);
+        self.announce_closed();
+    }
+
+    /// Whether the owner has closed this NIC.
+    pub(super) fn has_closed(&self, nic: NodeAddress) -> bool {
+        self.closed.contains_key(&nic)
+    }
+
+    /// Tells the peers of closed NICs, once everything that these NICs sent has arrived.
+    fn announce_closed(&mut self) {
+        if !self.closed.values().any(|is_untold| *is_untold) {
+            return;
+        }
+        let links = &self.links;
+        let mut sending: BTreeSet<NodeAddress> = self.waiting.iter().map(|&link| links[link].from).collect();
+        sending.extend(self.flights.values().filter_map(|flight| match flight {
+            InTransit::Frame(link, _) | InTransit::Part(link, ..) => Some(links[*link].from),
+            _ => None,
+        }));
+        let told = self.closed.iter_mut().filter(|(at, is_untold)| **is_untold && !sending.contains(at));
+        for (&closed, is_untold) in told {
+            *is_untold = false;
+            for (_, nic) in self.nics.iter_mut().filter(|(at, _)| **at != closed) {
+                nic.deliver(NicEvent::PeerClosed(closed));
+            }
+        }
     }
 }

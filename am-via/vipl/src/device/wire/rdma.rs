@@ -30,37 +30,64 @@ pub(super) enum Kind {
     },
 }
 
-/// How a transfer ended: the old value of an atomic, or the fault; and the bytes of a read, with their destination.
-pub(super) type End = (Result<u64, ClaimFault>, Option<(PrivateBytes, HeldRange)>);
+/// How a transfer ended.
+#[derive(Debug)]
+pub(super) struct Ended {
+    /// The old value of an atomic, or the fault.
+    pub(super) result: Result<u64, ClaimFault>,
+    /// The bytes of a read, and their destination.
+    pub(super) read: Option<(PrivateBytes, HeldRange)>,
+}
+
+impl Ended {
+    /// Copies the bytes of a read to their destination, and returns the result. Called by the NIC that asked for the transfer, which is
+    /// about to report the end.
+    pub(super) fn store(self) -> Result<u64, ClaimFault> {
+        if let Some((bytes, to)) = self.read {
+            // SAFETY: live and unused until the end of the read is reported (`rdma_read`'s contract).
+            let fitted = unsafe { to.range() }.copy_from(bytes.range());
+            debug_assert!(fitted, "as many bytes were read as were asked for");
+        }
+        self.result
+    }
+}
+
+impl From<Result<u64, ClaimFault>> for Ended {
+    fn from(result: Result<u64, ClaimFault>) -> Self {
+        Self { result, read: None }
+    }
+}
 
 impl Transfer {
     /// Carries out the transfer. `regions` is the table of the memory's owner, `None` if that task is dead.
-    pub(super) fn carry_out(self, regions: Option<&PrivateRegions>) -> End {
-        let Some(regions) = regions else { return (Err(ClaimFault::PeerDead), None) };
+    pub(super) fn carry_out(self, regions: Option<&PrivateRegions>) -> Ended {
+        let Some(regions) = regions else { return Err(ClaimFault::PeerDead).into() };
         match self.kind {
             Kind::Write(bytes) => {
                 let claim = claim(self.at, bytes.range().len() as u64);
                 let to = regions.claim(claim, ACCESS_WRITE);
-                (to.map(|to| u64::from(!to.copy_from(bytes.range()))), None)
+                to.map(|to| u64::from(!to.copy_from(bytes.range()))).into()
             }
             Kind::Read(to) => {
                 let claim = claim(self.at, to.len() as u64);
                 match regions.claim(claim, ACCESS_READ).map(|from| (from, PrivateBytes::new(from.len()))) {
-                    Ok((from, Some(bytes))) if bytes.range().copy_from(from) => (Ok(0), Some((bytes, to))),
+                    Ok((from, Some(bytes))) if bytes.range().copy_from(from) => {
+                        Ended { result: Ok(0), read: Some((bytes, to)) }
+                    }
                     // No memory for the bytes: reported as a stale registration.
-                    Ok(_) => (Err(ClaimFault::Stale), None),
-                    Err(fault) => (Err(fault), None),
+                    Ok(_) => Err(ClaimFault::Stale).into(),
+                    Err(fault) => Err(fault).into(),
                 }
             }
             Kind::Atomic { bytes, operation } => {
                 let word = regions.claim(claim(self.at, bytes), ACCESS_READ | ACCESS_WRITE);
-                (word.and_then(|word| update_word(word, operation)), None)
+                word.and_then(|word| update_word(word, operation)).into()
             }
         }
     }
 }
 
-fn claim(at: RemoteMemory, len: u64) -> Claim {
+pub(super) fn claim(at: RemoteMemory, len: u64) -> Claim {
     let (region, generation) = (at.handle.region, at.handle.generation);
     Claim { region, generation, offset: at.offset, len, ptag: at.ptag }
 }

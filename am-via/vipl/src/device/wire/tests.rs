@@ -11,6 +11,7 @@ const ALL_FAULTS: WireFaults = WireFaults {
     reorder: 120,
     delay: 60,
     refuse: 50,
+    hold_back: 50,
     overrun: 40,
     apart: 300,
     cut: 0,
