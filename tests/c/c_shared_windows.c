@@ -93,6 +93,34 @@ int main(int argc, char **argv) {
     MPI_Win_shared_query(win, last, &bytes, &unit, &large);
     CHECK(large[((size_t)1 << 30) - 1] == (char)last);
     MPI_Win_free(&win);
+
+    /* The parts of other kinds of windows are in memory of the job here, which each task has mapped (MPI 5.0, 12.2.3). */
+    MPI_Win_allocate((rank + 1) * sizeof(int), sizeof(int), MPI_INFO_NULL, node, &own, &win);
+    *own = 40 + rank;
+    MPI_Win_fence(0, win);
+    MPI_Win_shared_query(win, last, &bytes, &unit, &found);
+    CHECK(bytes == (MPI_Aint)(size * sizeof(int)) && unit == sizeof(int) && *found == 40 + last);
+    MPI_Win_fence(0, win);
+    if (rank == 0) *found = 7;
+    MPI_Win_fence(0, win);
+    if (rank == last) CHECK(*own == 7 && found == own);
+    MPI_Win_free(&win);
+    int *made = NULL, here;
+    if (rank == last) MPI_Alloc_mem(sizeof(int), MPI_INFO_NULL, &made);
+    MPI_Win_create(rank == last ? made : &here, rank == last ? sizeof(int) : 0, 1, MPI_INFO_NULL, node, &win);
+    MPI_Win_shared_query(win, MPI_PROC_NULL, &bytes, &unit, &found);
+    CHECK(bytes == sizeof(int) && unit == 1);
+    MPI_Win_fence(0, win);
+    if (rank == 0) *found = 8;
+    MPI_Win_fence(0, win);
+    if (rank == last) CHECK(*made == 8);
+    MPI_Win_free(&win);
+    /* Memory of the program's own is not mapped. */
+    MPI_Win_create(&here, sizeof here, 1, MPI_INFO_NULL, node, &win);
+    MPI_Win_shared_query(win, last, &bytes, &unit, &found);
+    CHECK(rank == last ? bytes == sizeof here && found == &here : bytes == 0 && found == NULL);
+    MPI_Win_free(&win);
+    if (rank == last) MPI_Free_mem(made);
     MPI_Comm_free(&node);
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0) printf("all good\n");

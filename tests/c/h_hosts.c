@@ -22,6 +22,13 @@ int main(int argc, char **argv) {
     CHECK(MPI_Win_shared_query(win, near - 1, &bytes, &unit, &found) == MPI_SUCCESS);
     CHECK(bytes == sizeof(int) && *found == (rank < 2 ? 8 : 9));
     MPI_Win_fence(0, win), MPI_Win_free(&win), MPI_Comm_free(&node);
+    /* Of an allocated window in a job of several hosts, only a task's own part is given; other parts are reported as empty. */
+    CHECK(MPI_Win_allocate(sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &own, &win) == MPI_SUCCESS);
+    for (int other = 0; other < 3; other++) {
+        CHECK(MPI_Win_shared_query(win, other, &bytes, &unit, &found) == MPI_SUCCESS);
+        CHECK(other == rank ? bytes == sizeof(int) && found != NULL : bytes == 0 && found == NULL);
+    }
+    MPI_Win_free(&win);
     /* All tasks get the error, and go on. */
     FAILS(MPI_Win_allocate_shared(sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &own, &win), MPI_ERR_RMA_SHARED);
     return end();

@@ -52,10 +52,10 @@ pub(crate) unsafe fn mpi_win_shared_query_c(
         let (size, disp_unit, baseptr) = (not_null(size)?, not_null(disp_unit)?, not_null(baseptr)?);
         let window = &object.window;
         let found = if rank == MPI_PROC_NULL {
-            // For MPI_PROC_NULL: the first part that is not empty, if all are mapped.
-            let parts = (0..window.group().size()).map(|rank| window.mapped_part(rank));
-            let parts: Option<Vec<_>> = parts.collect::<Result<_, _>>()?;
-            parts.and_then(|parts| parts.into_iter().find(|&(_, size, _)| size > 0))
+            match window.first_part() {
+                Some(first) => window.mapped_part(first)?,
+                None => None,
+            }
         } else {
             window.mapped_part(dest_of(rank)?)?
         };

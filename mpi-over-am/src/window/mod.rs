@@ -365,19 +365,34 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     }
 
     /// The address at which this task has mapped the part of a rank, its size in bytes, and its unit; `None` if this task cannot load and
-    /// store there (`MPI_Win_shared_query`). This task's own part is always returned. For layers with their own safety rules.
+    /// store there (`MPI_Win_shared_query`). This task's own part is always returned; in a job of one host, also others in job memory.
+    /// The address is valid until the window is freed. For layers with their own safety rules.
     ///
     /// # Errors
-    /// An unknown rank.
+    /// An unknown rank, the death of a task.
     pub fn mapped_part(&self, rank: u32) -> Result<Option<(*mut u8, u64, u64)>> {
         self.check_rank(rank)?;
-        let Peer { size, unit, .. } = self.peers[rank as usize];
+        let Peer { data, size, unit, .. } = self.peers[rank as usize];
         let base = match &self.common {
             Some(common) => common.base_of(common.parts[rank as usize]),
             None if rank == self.rank() => self.base(),
-            None => return Ok(None),
+            None if size == 0 => return Ok(None),
+            None => {
+                let context = &mut self.communicator.state()?.context;
+                // What a task has mapped of a peer's memory stays mapped while it has a connection to the peer.
+                let Some(address) = context.with_mapped(data, size, |part| part.expose_address())? else {
+                    return Ok(None);
+                };
+                std::ptr::with_exposed_provenance_mut(address)
+            }
         };
         Ok(Some((base, size, unit)))
+    }
+
+    /// The lowest rank whose part is not empty.
+    #[must_use]
+    pub fn first_part(&self) -> Option<u32> {
+        (0..).zip(&self.peers).find(|(_, peer)| peer.size > 0).map(|(rank, _)| rank)
     }
 
     fn own(&self) -> Peer {

@@ -261,6 +261,13 @@ impl MappedRange<'_> {
         self.memory.at.addr().get()
     }
 
+    /// Like [`address`](Self::address), for a pointer made of the number (`std::ptr::with_exposed_provenance_mut`), which is valid as long
+    /// as the bytes are mapped.
+    #[must_use]
+    pub fn expose_address(&self) -> usize {
+        self.memory.at.as_ptr().expose_provenance()
+    }
+
     /// Fills `to` with the bytes from `offset` on; returns whether the range has all of them. If not, nothing is copied.
     #[inline(always)]
     #[must_use]
