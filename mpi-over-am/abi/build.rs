@@ -278,8 +278,6 @@ fn export(
     } else if implemented.contains(&large) {
         let wide = prototypes.get(&format!("{name}_c")).ok_or_else(|| format!("{name} has no large form"))?;
         call(&large, prototype, wide, Some(wide))?
-    } else if name == "MPI_File_open" {
-        format!("crate::errhandlers::no_files_for({name:?}, _comm)")
     } else if name.starts_with("MPI_File_") || name.starts_with("MPI_Register_datarep") {
         format!("crate::errhandlers::no_files({name:?})")
     } else if prototype.returns == "c_int" {

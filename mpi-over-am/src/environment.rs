@@ -39,6 +39,8 @@ pub struct Environment<F: Fabric = JobFabric, L: LockPolicy = OneThread> {
     shared: Arc<L::Cell<State<F>>>,
     progress: ProgressThread,
     is_talkative: bool,
+    /// `None`: the caller has opened the fabric.
+    joined: Option<Joined>,
     world: Communicator<F, L>,
     alone: Communicator<F, L>,
 }
@@ -132,7 +134,8 @@ impl<L: LockPolicy> Environment<JobFabric, L> {
         ByCall::look_at_recorder();
         // Relaxed: the number only has to be unique; it publishes no other memory.
         let context = OPENED.fetch_add(1, Ordering::Relaxed) % CONTEXTS;
-        Self::on_fabric(joined.fabric(context)?, &settings)
+        let environment = Self::on_fabric(joined.fabric(context)?, &settings)?;
+        Ok(Self { joined: Some(joined), ..environment })
     }
 }
 
@@ -212,6 +215,7 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
             shared,
             progress: ProgressThread::default(),
             is_talkative: settings.debug,
+            joined: None,
             world,
             alone,
             _mark: L::Mark::default(),
@@ -234,6 +238,12 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
     pub fn look_at_watched(&self) -> Result<()> {
         Turn::<F, L>::enter(&*self.shared)?.handlers().completions.look_at_watched();
         Ok(())
+    }
+
+    /// Whether this is the first call of any task of this host: for a warning of the layer above that concerns the whole program.
+    #[must_use]
+    pub fn is_first_to_say(&self) -> bool {
+        self.joined.as_ref().is_none_or(Joined::is_first_to_say)
     }
 
     /// The communicator of all tasks (`MPI_COMM_WORLD`).

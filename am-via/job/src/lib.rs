@@ -648,6 +648,13 @@ impl Job {
         tasks > self.cpus() as usize
     }
 
+    /// Whether this is the first call of any task of this host. A warning that concerns all tasks is then printed once.
+    #[must_use]
+    pub fn is_first_to_say(&self) -> bool {
+        // Relaxed: it orders nothing else.
+        self.header.has_said.swap(1, Ordering::Relaxed) == 0
+    }
+
     /// Number of tasks of this host, which share its processors.
     #[must_use]
     pub fn tasks_here(&self) -> usize {

@@ -10,11 +10,12 @@ use crate::constants::{
     MPI_ERRHANDLER_NULL, MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN, MPI_FILE_NULL,
     MPI_SUCCESS,
 };
+use crate::engine::Environment;
 use crate::errors::{finish_alone, finish_on_process, no_communicator, on_communicator, raise, this_task};
 use crate::failure::{Failure, Outcome, not_null};
 use crate::raise::{ErrhandlerObject, KeptErrhandler, On, change, errhandlers, raise_through};
 use crate::sessions::on_session;
-use crate::state::{enter, entered, is_running};
+use crate::state::{Mpi, enter, entered, is_running};
 use crate::types::{Callback, MPI_Comm, MPI_Errhandler, MPI_File, MPI_Session, MPI_Win};
 use crate::windows::on_window;
 
@@ -148,13 +149,14 @@ fn raise_on_no_file(function: &str, failure: &Failure) -> c_int {
     raise_through(handler, MPI_FILE_NULL.0, || "MPI_FILE_NULL".to_owned(), function, failure)
 }
 
-/// Whether this task has said that there are no files, or has left that to another task.
+/// Whether this task knows that it need not say that there are no files.
 static SAID: AtomicBool = AtomicBool::new(false);
 
-/// Says once that there are no files: programs often do not look at the codes of these calls, and seem to have written their results.
+/// Says once for all tasks of a host that there are no files: programs often do not look at the codes of these calls, and seem to have
+/// written their results.
 #[cold]
 fn say_no_files(function: &str) {
-    if !SAID.swap(true, Ordering::Relaxed) {
+    if !SAID.swap(true, Ordering::Relaxed) && is_first_to_say(function) {
         mpi_over_am::complain!(
             "{function}, called by {}: THERE ARE NO MPI FILES in this library: nothing is read or written, and each MPI_File_ function \
              returns MPI_ERR_UNSUPPORTED_OPERATION",
@@ -163,16 +165,10 @@ fn say_no_files(function: &str) {
     }
 }
 
-/// The result of `MPI_File_open`. Of the tasks that open the file together, one says that there are no files.
-#[cold]
-pub(crate) fn no_files_for(function: &str, comm: MPI_Comm) -> c_int {
-    if is_running()
-        && let Ok(mpi) = enter(function)
-        && mpi.communicator(comm).is_some_and(|object| object.communicator.rank() > 0)
-    {
-        SAID.store(true, Ordering::Relaxed);
-    }
-    no_files(function)
+/// Whether no other task of this host has asked. Before MPI starts and after it has ended, each task is the first.
+fn is_first_to_say(function: &str) -> bool {
+    let is_first = |mpi: &Mpi| mpi.environment.borrow().as_ref().is_none_or(Environment::is_first_to_say);
+    !is_running() || enter(function).is_ok_and(|mpi| is_first(&mpi))
 }
 
 /// The result of every function about files.

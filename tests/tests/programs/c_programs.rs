@@ -39,11 +39,13 @@ fn a_job_says_once_that_there_are_no_files() {
     let mut compile = Command::new(programs::folder().join("mpicc"));
     let (good, said) = run(compile.args(programs::compiler_options()).arg(source).arg("-o").arg(&program));
     assert!(good, "{said}");
-    let mut start = Command::new(programs::folder().join("mpiexec"));
-    let (good, said) = run(start.args(["-n", "3", "--timeout", "60"]).arg(&program));
-    assert!(good, "{said}");
-    assert_eq!(said.matches("THERE ARE NO MPI FILES").count(), 1, "{said}");
-    assert!(said.contains("MPI_File_open, called by rank 0"), "{said}");
+    for arguments in [&[][..], &["each its own"]] {
+        let mut start = Command::new(programs::folder().join("mpiexec"));
+        let (good, said) = run(start.args(["-n", "3", "--timeout", "60"]).arg(&program).args(arguments));
+        assert!(good, "{said}");
+        assert_eq!(said.matches("THERE ARE NO MPI FILES").count(), 1, "{said}");
+        assert!(said.contains("MPI_File_open, called by rank "), "{said}");
+    }
 }
 
 /// If an exit function of the program causes a second error, the process still ends as the first error demands, and prints only that one.
