@@ -294,6 +294,16 @@ pub enum DeviceError {
     },
 }
 
+impl DeviceError {
+    /// A call of the operating system, or of a library below this one, that failed.
+    pub(crate) fn system(
+        doing: &'static str,
+        error: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        Self::System { doing, source: std::io::Error::other(error) }
+    }
+}
+
 /// Attributes that are fixed while a device is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceAttributes {

@@ -2,8 +2,7 @@
 
 use super::*;
 use crate::device::{Entry, News, Payload, ViNumber};
-use crate::user_agent::channel::TO_NIC;
-use crate::user_agent::connection::{low_word, request};
+use crate::user_agent::entry::{TO_NIC, low_word, request};
 use crate::{AddressSegment, AsyncCode};
 use am_via_os::test_aids::Random;
 

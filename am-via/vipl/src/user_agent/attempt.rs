@@ -8,31 +8,9 @@ use crate::device::{Device, NodeAddress};
 use crate::error::VipError;
 use crate::table::ViHandle;
 use crate::user_agent::UserAgent;
-use crate::user_agent::channel::{Kind, TO_NIC};
-use crate::user_agent::connection::{PEER_TO_PEER, introduce, put_discriminators};
+use crate::user_agent::entry::{Kind, PEER_TO_PEER, TO_NIC, introduce, put_discriminators};
+use crate::user_agent::work::{Attempt, Way};
 use crate::vi::ViState;
-
-/// Whether the connection is to a server or to a peer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Way {
-    Client,
-    Peer,
-}
-
-/// A connection that a VI is asking for.
-#[derive(Debug)]
-pub(crate) struct Attempt {
-    pub(crate) way: Way,
-    pub(crate) local: Discriminator,
-    pub(crate) to: NetAddress,
-    /// When the attempt began, and its time limit; `None`: no limit.
-    asked: Instant,
-    timeout: Option<Duration>,
-    /// Whether the request was sent.
-    sent: bool,
-    /// Why the attempt failed.
-    failed: Option<VipError>,
-}
 
 /// Longest sleep of a program that waits for a connection: the time limit of its request is checked after each sleep.
 pub(crate) const CONNECT_STEP: Duration = Duration::from_millis(5);

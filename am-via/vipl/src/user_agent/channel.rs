@@ -1,102 +1,13 @@
 //! The device connects two NICs once; all VIs between the two share that connection, their *channel*.
-//!
-//! Entries are of the device's two kinds, inline and area. The upper bits of an entry's operation word name the entry's connection at the
-//! receiver: 0 is the fabric's VI with standing receives, and [`TO_NIC`] the NIC itself, which takes connection requests. The extra word
-//! describes an entry of a program's VI:
-//!
-//! ```text
-//! bits 0..4    of a message: its last piece, has immediate data, wants an acknowledgement, announces an RDMA write
-//! bits 8..40   of a message: number of the piece
-//! bits 0..56   of a request, an acceptance or a rejection: attributes of the VI, and the sender's connection
-//! bits 56..64  the kind: 0 is a message
-//! ```
 
 use std::collections::VecDeque;
 
-use crate::device::{Device, Entry, NodeAddress, Operation, Payload, Posted, ViNumber};
+use crate::device::{Device, Entry, NodeAddress, Payload, Posted, ViNumber};
 use crate::error::VipError;
 use crate::table::ViHandle;
 use crate::user_agent::UserAgent;
+use crate::user_agent::entry::{Kind, TO_NIC};
 use crate::user_agent::work::Vi;
-
-/// Where the number of a connection begins in an operation word.
-const CONNECTION_SHIFT: u32 = 8;
-/// Connection number of the NIC itself.
-pub(crate) const TO_NIC: u32 = u32::MAX >> CONNECTION_SHIFT;
-/// Where the kind begins in an extra word.
-const KIND_SHIFT: u32 = 56;
-
-/// The kind of an entry between VIs of programs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Kind {
-    /// A send, a piece of a send, or the immediate data of an RDMA write.
-    Message = 0,
-    /// A VI asks for a connection.
-    Request,
-    /// A VI accepts the connection.
-    Accept,
-    /// The request is rejected.
-    Reject,
-    /// The VI withdraws its request.
-    Withdraw,
-    /// The VI at the other end disconnected.
-    Disconnect,
-    /// Acknowledges a message or a staged write that the receiver of this entry has sent: all its bytes have been stored.
-    Acknowledge,
-    /// The VI at the other end is in error.
-    Broken,
-    /// The sender of this entry tried to access memory of the receiver, and was refused; the connection stays.
-    Refused,
-    /// A piece of an RDMA write in the receive area, if the device cannot access the memory.
-    StagedWrite,
-    /// An RDMA read that the other end has to serve, if the device cannot access the memory.
-    ReadRequest,
-    /// A piece of the data of an RDMA read, in the receive area.
-    ReadPiece,
-}
-
-impl Kind {
-    const ALL: [Self; 12] = [
-        Self::Message,
-        Self::Request,
-        Self::Accept,
-        Self::Reject,
-        Self::Withdraw,
-        Self::Disconnect,
-        Self::Acknowledge,
-        Self::Broken,
-        Self::Refused,
-        Self::StagedWrite,
-        Self::ReadRequest,
-        Self::ReadPiece,
-    ];
-
-    /// The kind that an entry claims.
-    pub(crate) fn of(entry: &Entry) -> Option<Self> {
-        Self::ALL.get((entry.extra >> KIND_SHIFT) as usize).copied()
-    }
-
-    /// The kind's bits in the extra word.
-    pub(crate) fn bits(self) -> u64 {
-        (self as u64) << KIND_SHIFT
-    }
-
-    /// An inline entry of this kind for `connection`.
-    pub(crate) fn entry(self, connection: u32) -> Entry {
-        Entry { operation: word(Operation::Inline, connection), extra: self.bits(), ..Entry::default() }
-    }
-}
-
-/// The operation word of an entry for `connection` at its receiver.
-pub(crate) fn word(operation: Operation, connection: u32) -> u32 {
-    operation as u32 | connection << CONNECTION_SHIFT
-}
-
-/// The operation that an entry claims to be, and the connection at its receiver that it claims to be for.
-pub(crate) fn split(word: u32) -> (Option<Operation>, u32) {
-    (Operation::of(word & ((1 << CONNECTION_SHIFT) - 1)), word >> CONNECTION_SHIFT)
-}
 
 /// Maximum number of queued answers to one peer. A correct peer never needs more: each of its VIs waits for one answer at a time.
 const OWED_MAX: usize = 4096;
@@ -226,26 +137,5 @@ impl<D: Device> UserAgent<D> {
                 self.lose(ViHandle(slot));
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The NIC may belong to a context: messages of programs must not look like packets of the fabric.
-    #[test]
-    fn what_goes_to_a_nic_or_a_connection_is_no_packet_of_a_standing_receive() {
-        for kind in Kind::ALL {
-            for connection in [1, 7, TO_NIC] {
-                let entry = kind.entry(connection);
-                assert!([Operation::Inline, Operation::Area].iter().all(|&of| entry.operation != of as u32));
-                assert_eq!(
-                    (Kind::of(&entry), split(entry.operation)),
-                    (Some(kind), (Some(Operation::Inline), connection))
-                );
-            }
-        }
-        assert_eq!(Kind::of(&Entry { extra: 12 << KIND_SHIFT, ..Entry::default() }), None);
     }
 }

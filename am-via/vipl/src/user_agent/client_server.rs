@@ -8,8 +8,10 @@ use crate::device::Device;
 use crate::error::VipError;
 use crate::table::{Slot, ViHandle};
 use crate::user_agent::UserAgent;
-use crate::user_agent::attempt::{CONNECT_STEP, Way};
-use crate::user_agent::connection::{Caller, PeerAttributes, Rejection};
+use crate::user_agent::attempt::CONNECT_STEP;
+use crate::user_agent::connection::{Caller, Rejection};
+use crate::user_agent::entry::PeerAttributes;
+use crate::user_agent::work::Way;
 use crate::vi::ViState;
 
 /// A client that waits for the server's answer (VIA's connection handle).

@@ -4,132 +4,15 @@
 //! attributes, or *rejects* it. Client and server ask and answer as their programs call (`client_server`). Of two peers that both ask, the
 //! one with the lower address answers (`peer_to_peer`): if both answered, two pairs of VIs could be joined crosswise.
 
-use crate::address::{DISCRIMINATOR_BYTES_MAX, Discriminator, NetAddress};
+use crate::address::{Discriminator, NetAddress};
 use crate::device::{Device, Entry, Payload, ViNumber};
 use crate::error::VipError;
 use crate::table::ViHandle;
 use crate::user_agent::UserAgent;
-use crate::user_agent::channel::{Kind, TO_NIC};
-use crate::vi::{NO_LINK, Reliability, ViAttributes, ViState};
-
-/// Attributes that the VI at the other end claims.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PeerAttributes {
-    /// The peer's reliability level; `None`: the peer claims a level that does not exist.
-    pub reliability: Option<Reliability>,
-    /// Bytes of the peer's largest transfer.
-    pub transfer_bytes_max: u32,
-    /// The peer's quality of service.
-    pub qos: u16,
-    /// The tag of the registrations that are accessible through the peer's VI.
-    pub(crate) ptag: u32,
-    /// Whether memory may be written through the peer's VI.
-    pub rdma_write: bool,
-    /// Whether memory may be read through the peer's VI.
-    pub rdma_read: bool,
-}
-
-// The extra word of an entry that asks for or accepts a connection:
-// bits 0..8 reliability level, 8..16 flags, 16..32 quality of service, 32..56 the sender's connection; 56..64 are the kind.
-const RDMA_WRITE: u64 = 1 << 8;
-const RDMA_READ: u64 = 1 << 9;
-pub(crate) const PEER_TO_PEER: u64 = 1 << 10;
-const QOS_SHIFT: u32 = 16;
-const SENDER_SHIFT: u32 = 32;
-
-impl PeerAttributes {
-    fn parse(entry: &Entry) -> Self {
-        let reliability = match entry.extra & 0xff {
-            1 => Some(Reliability::Unreliable),
-            2 => Some(Reliability::ReliableDelivery),
-            4 => Some(Reliability::ReliableReception),
-            _ => None,
-        };
-        Self {
-            reliability,
-            transfer_bytes_max: entry.immediate,
-            qos: (entry.extra >> QOS_SHIFT & 0xffff) as u16,
-            ptag: entry.length,
-            rdma_write: entry.extra & RDMA_WRITE != 0,
-            rdma_read: entry.extra & RDMA_READ != 0,
-        }
-    }
-
-    pub(crate) fn check(&self, ours: &ViAttributes) -> Result<(), VipError> {
-        if self.reliability != Some(ours.reliability) {
-            return Err(VipError::InvalidReliabilityLevel {
-                ours: ours.reliability,
-                theirs: self.reliability,
-            });
-        }
-        if self.transfer_bytes_max != ours.transfer_bytes_max {
-            let (ours, theirs) = (ours.transfer_bytes_max, self.transfer_bytes_max);
-            return Err(VipError::InvalidMtu { ours, theirs });
-        }
-        if self.qos != ours.qos {
-            return Err(VipError::InvalidQos { ours: ours.qos, theirs: self.qos });
-        }
-        Ok(())
-    }
-}
-
-/// `entry` with the attributes of `ours`, from connection `sender`.
-pub(crate) fn introduce(entry: Entry, ours: &ViAttributes, sender: u32) -> Entry {
-    let flag = |set: bool, bit: u64| if set { bit } else { 0 };
-    let extra = u64::from(ours.reliability as u8)
-        | flag(ours.rdma_write, RDMA_WRITE)
-        | flag(ours.rdma_read, RDMA_READ)
-        | u64::from(ours.qos) << QOS_SHIFT
-        | u64::from(sender) << SENDER_SHIFT;
-    let extra = entry.extra | extra;
-    Entry { immediate: ours.transfer_bytes_max, length: ours.ptag.number(), extra, ..entry }
-}
-
-/// The connection number at the sender, from an entry.
-fn sender(entry: &Entry) -> u32 {
-    (entry.extra >> SENDER_SHIFT & 0xff_ffff) as u32
-}
-
-/// The lower half of a payload word.
-#[expect(clippy::cast_possible_truncation, reason = "the upper half is not asked for")]
-pub(crate) fn low_word(word: u64) -> u32 {
-    word as u32
-}
-
-const fn discriminators_at(number: usize) -> usize {
-    number * (DISCRIMINATOR_BYTES_MAX + 1)
-}
-
-/// The two discriminators of a request: each a length and 16 bytes.
-#[expect(clippy::cast_possible_truncation, reason = "a discriminator has at most 16 bytes")]
-pub(crate) fn put_discriminators(local: Discriminator, remote: Discriminator) -> Payload {
-    let mut bytes = [0; size_of::<Payload>()];
-    for (number, discriminator) in [local, remote].into_iter().enumerate() {
-        let at = discriminators_at(number);
-        let len = discriminator.bytes().len();
-        bytes[at] = len as u8;
-        bytes[at + 1..=at + len].copy_from_slice(discriminator.bytes());
-    }
-    let mut payload = Payload::default();
-    for (word, bytes) in payload.iter_mut().zip(bytes.chunks_exact(8)) {
-        *word = u64::from_le_bytes(bytes.try_into().expect("a chunk of exactly eight bytes"));
-    }
-    payload
-}
-
-fn get_discriminators(payload: &Payload) -> Option<[Discriminator; 2]> {
-    let mut bytes = [0; size_of::<Payload>()];
-    for (bytes, word) in bytes.chunks_exact_mut(8).zip(payload) {
-        bytes.copy_from_slice(&word.to_le_bytes());
-    }
-    let get = |number| {
-        let at = discriminators_at(number);
-        let len = usize::from(bytes[at]);
-        let within = len <= DISCRIMINATOR_BYTES_MAX;
-        within.then(|| Discriminator::new(&bytes[at + 1..=at + len]).ok()).flatten()
-    };
-    Some([get(0)?, get(1)?])
-}
+use crate::user_agent::entry::{
+    Kind, PEER_TO_PEER, PeerAttributes, SENDER_SHIFT, TO_NIC, get_discriminators, introduce, sender,
+};
+use crate::vi::{NO_LINK, ViState};
 
 /// A request of a VI at another NIC.
 #[derive(Clone, Copy, Debug)]
@@ -353,12 +236,4 @@ impl<D: Device> UserAgent<D> {
         found.work.their_connection = 0;
         (found.link, found.work.theirs, found.work.attempt) = (NO_LINK, None, None);
     }
-}
-
-/// A request as its sender would post it, for tests of hostile peers.
-#[cfg(test)]
-pub(crate) fn request(attributes: &ViAttributes, connection: u32) -> (Entry, Payload) {
-    let mut entry = introduce(Kind::Request.entry(TO_NIC), attributes, connection);
-    entry.extra |= PEER_TO_PEER;
-    (entry, put_discriminators(Discriminator::default(), Discriminator::default()))
 }

@@ -5,10 +5,11 @@
 //! handles the device's events, works on the send queues, and looks again.
 
 mod attempt;
-pub(crate) mod channel;
+mod channel;
 mod client_server;
 mod completion_queue;
-pub(crate) mod connection;
+mod connection;
+pub(crate) mod entry;
 mod management;
 mod memory;
 mod notify;
@@ -36,17 +37,18 @@ use crate::error::{AsyncCode, AsyncError, Resource, VipError};
 use crate::nic::Nic;
 use crate::provider::{KernelAgent, NameService, NicLimits};
 use crate::table::{Table, ViHandle};
-use crate::user_agent::channel::{Channel, Kind};
+use crate::user_agent::channel::Channel;
 use crate::user_agent::client_server::Listener;
 use crate::user_agent::completion_queue::CompletionQueue;
 use crate::user_agent::connection::Caller;
+use crate::user_agent::entry::Kind;
 use crate::user_agent::notify::Notices;
 use crate::user_agent::work::{Vi, Work};
 use crate::vi::ViState;
 
 pub use client_server::ConnectionRequest;
 pub use completion_queue::CqEntry;
-pub use connection::PeerAttributes;
+pub use entry::PeerAttributes;
 pub use management::NicAttributes;
 pub use notify::{CqHandler, DescriptorHandler, ErrorHandler};
 pub use work_queue::Queue;
@@ -212,7 +214,7 @@ impl<D: Device> UserAgent<D> {
             _ => {}
         }
         // A sender can name only connections of its own channel.
-        let (operation, connection) = channel::split(entry.operation);
+        let (operation, connection) = entry::split(entry.operation);
         let vi = self
             .by_connection
             .get(&connection)

@@ -8,8 +8,9 @@ use crate::device::Device;
 use crate::error::VipError;
 use crate::table::ViHandle;
 use crate::user_agent::UserAgent;
-use crate::user_agent::attempt::{CONNECT_STEP, Way};
-use crate::user_agent::connection::PeerAttributes;
+use crate::user_agent::attempt::CONNECT_STEP;
+use crate::user_agent::entry::PeerAttributes;
+use crate::user_agent::work::Way;
 
 impl<D: Device> UserAgent<D> {
     /// Asks for a connection to an endpoint of a peer, which must itself ask for a connection to endpoint `local` of this NIC. Does not

@@ -6,22 +6,13 @@ use crate::error::AsyncCode;
 use crate::nic::Nic;
 use crate::table::ViHandle;
 use crate::user_agent::UserAgent;
-use crate::user_agent::channel::Kind;
-use crate::user_agent::connection::low_word;
+use crate::user_agent::entry::{
+    HAS_IMMEDIATE, Kind, LAST_PIECE, PIECE_SHIFT, WANTS_ACKNOWLEDGEMENT, WRITTEN, low_word,
+};
 use crate::user_agent::memory::{Segments, bytes_count};
-use crate::user_agent::sending::{HAS_IMMEDIATE, LAST_PIECE, PIECE_SHIFT, WANTS_ACKNOWLEDGEMENT, WRITTEN};
-use crate::user_agent::work::{Vi, Work};
+use crate::user_agent::work::{Receiving, Vi, Work};
 use crate::user_agent::work_queue::Queue;
 use crate::vi::ViState;
-
-/// State of the message that is arriving.
-#[derive(Debug, Default)]
-pub(crate) struct Receiving {
-    placed: u32,
-    next_piece: u32,
-    /// Whether the rest of this message is dropped: it had no descriptor, or its descriptor ended with an error.
-    discarding: bool,
-}
 
 /// Result of a piece of a message.
 enum Piece {

@@ -13,49 +13,14 @@ use crate::error::{AsyncCode, VipError};
 use crate::nic::Nic;
 use crate::table::ViHandle;
 use crate::user_agent::UserAgent;
-use crate::user_agent::channel::Kind;
+use crate::user_agent::entry::{
+    HAS_IMMEDIATE, Kind, LAST_PIECE, PIECE_SHIFT, WANTS_ACKNOWLEDGEMENT, WRITTEN,
+};
 use crate::user_agent::memory::{Segments, bytes_count};
-use crate::user_agent::work::Vi;
+use crate::user_agent::work::{Phase, Sending, Vi};
 use crate::user_agent::work_queue::Queue;
 use crate::vi::{Carry, InArea, InEntry, Reliability, ViState};
 use am_via_shm::CheckedRange;
-
-/// State of the first descriptor of a send queue (its head).
-#[derive(Debug, Default)]
-pub(crate) struct Sending {
-    /// Bytes moved.
-    pub(crate) moved: u32,
-    /// Pieces posted.
-    pieces: u32,
-    pub(crate) phase: Phase,
-}
-
-/// The next action of the head, or what it waits for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Phase {
-    /// Bytes have to be moved.
-    #[default]
-    Moving,
-    /// The device is moving `len` bytes.
-    Transferring { id: u64, len: u32, end: Option<Result<(), ClaimFault>> },
-    /// The device cannot access the peer's memory. Pieces have to be sent, and the peer stores them.
-    Staging,
-    /// All pieces are sent: the head waits for the peer's acknowledgement.
-    Staged,
-    /// All bytes are stored: the immediate data have to be sent.
-    Announcing,
-    /// The head waits for the acknowledgement that everything was received.
-    AwaitingAcknowledgement,
-    /// The head waits for the bytes of a read, which the peer sends.
-    Reading,
-}
-
-impl Phase {
-    /// Whether the head waits for the peer: for an acknowledgement, or for the data of a read.
-    pub(crate) fn awaits_peer(self) -> bool {
-        matches!(self, Self::Staged | Self::AwaitingAcknowledgement | Self::Reading)
-    }
-}
 
 /// Result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,15 +37,6 @@ pub(crate) enum Step {
 }
 
 const SUCCESS: Status = Status(0);
-
-/// Flags in the extra word of a message.
-pub(crate) const LAST_PIECE: u64 = 1;
-pub(crate) const HAS_IMMEDIATE: u64 = 2;
-pub(crate) const WANTS_ACKNOWLEDGEMENT: u64 = 4;
-/// The message announces an RDMA write, and has no bytes.
-pub(crate) const WRITTEN: u64 = 8;
-/// The position of the piece's number: 32 bits.
-pub(crate) const PIECE_SHIFT: u32 = 8;
 
 impl Vi {
     /// Handles the end of a transfer of the head.

@@ -14,23 +14,14 @@ use crate::error::AsyncCode;
 use crate::nic::Nic;
 use crate::table::ViHandle;
 use crate::user_agent::UserAgent;
-use crate::user_agent::channel::Kind;
-use crate::user_agent::connection::low_word;
+use crate::user_agent::entry::{Kind, LAST_PIECE, WANTS_ACKNOWLEDGEMENT, low_word};
 use crate::user_agent::memory::{Segments, bytes_count};
-use crate::user_agent::sending::{LAST_PIECE, Phase, Step, WANTS_ACKNOWLEDGEMENT, remote};
-use crate::user_agent::work::{Vi, Work};
+use crate::user_agent::sending::{Step, remote};
+use crate::user_agent::work::{Phase, Serving, Vi, Work};
 use crate::vi::ViState;
 use am_via_shm::CheckedRange;
 
 const HEAD_BYTES: usize = 16;
-
-/// A read that this side serves.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Serving {
-    handle: MemHandle,
-    offset: u64,
-    left: u64,
-}
 
 impl<D: Device> UserAgent<D> {
     /// Sends the next piece of a staged write.

@@ -1,13 +1,13 @@
-//! The additional state of a program's VI: the numbers of its connection, its work queues, and the state of their heads.
+//! The additional state of a program's VI: its connection or its attempt to get one, its work queues, and the state of their heads. What
+//! changes the state is in the files of its kinds: `attempt`, `sending`, `receiving`, `staged`.
 
-use crate::device::Operation;
+use std::time::{Duration, Instant};
+
+use crate::address::{Discriminator, NetAddress};
+use crate::device::{ClaimFault, MemHandle, Operation};
+use crate::error::VipError;
 use crate::table::CqHandle;
-use crate::user_agent::attempt::Attempt;
-use crate::user_agent::channel::word;
-use crate::user_agent::connection::PeerAttributes;
-use crate::user_agent::receiving::Receiving;
-use crate::user_agent::sending::Sending;
-use crate::user_agent::staged::Serving;
+use crate::user_agent::entry::{PeerAttributes, word};
 use crate::user_agent::work_queue::{Queue, WorkQueue};
 
 /// A VI with work queues.
@@ -29,6 +29,82 @@ pub(crate) struct Work {
     pub(crate) sending: Sending,
     pub(crate) receiving: Receiving,
     pub(crate) serving: Option<Serving>,
+}
+
+/// Whether the connection is to a server or to a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Way {
+    Client,
+    Peer,
+}
+
+/// A connection that a VI is asking for.
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    pub(crate) way: Way,
+    pub(crate) local: Discriminator,
+    pub(crate) to: NetAddress,
+    /// When the attempt began, and its time limit; `None`: no limit.
+    pub(super) asked: Instant,
+    pub(super) timeout: Option<Duration>,
+    /// Whether the request was sent.
+    pub(super) sent: bool,
+    /// Why the attempt failed.
+    pub(super) failed: Option<VipError>,
+}
+
+/// State of the first descriptor of a send queue (its head).
+#[derive(Debug, Default)]
+pub(crate) struct Sending {
+    /// Bytes moved.
+    pub(crate) moved: u32,
+    /// Pieces posted.
+    pub(super) pieces: u32,
+    pub(crate) phase: Phase,
+}
+
+/// The next action of the head, or what it waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Bytes have to be moved.
+    #[default]
+    Moving,
+    /// The device is moving `len` bytes.
+    Transferring { id: u64, len: u32, end: Option<Result<(), ClaimFault>> },
+    /// The device cannot access the peer's memory. Pieces have to be sent, and the peer stores them.
+    Staging,
+    /// All pieces are sent: the head waits for the peer's acknowledgement.
+    Staged,
+    /// All bytes are stored: the immediate data have to be sent.
+    Announcing,
+    /// The head waits for the acknowledgement that everything was received.
+    AwaitingAcknowledgement,
+    /// The head waits for the bytes of a read, which the peer sends.
+    Reading,
+}
+
+impl Phase {
+    /// Whether the head waits for the peer: for an acknowledgement, or for the data of a read.
+    pub(crate) fn awaits_peer(self) -> bool {
+        matches!(self, Self::Staged | Self::AwaitingAcknowledgement | Self::Reading)
+    }
+}
+
+/// State of the message that is arriving.
+#[derive(Debug, Default)]
+pub(crate) struct Receiving {
+    pub(super) placed: u32,
+    pub(super) next_piece: u32,
+    /// Whether the rest of this message is dropped: it had no descriptor, or its descriptor ended with an error.
+    pub(super) discarding: bool,
+}
+
+/// A read that this side serves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Serving {
+    pub(super) handle: MemHandle,
+    pub(super) offset: u64,
+    pub(super) left: u64,
 }
 
 impl Vi {

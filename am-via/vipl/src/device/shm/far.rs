@@ -35,7 +35,6 @@ use reads::Reads;
 use strangers::Strangers;
 use thread::{NetworkThread, REST_MAX, Waiting};
 
-use super::files::system;
 use crate::device::{DeviceError, MemHandle, NodeAddress, RemoteMemory};
 
 /// Maximum number of bytes that a packet has in the area before the user's data.
@@ -257,9 +256,9 @@ impl Far {
             return Ok(None);
         }
         let opening = "opening the network";
-        let endpoint = Endpoint::open().map_err(|error| system(opening, error))?;
+        let endpoint = Endpoint::open().map_err(|error| DeviceError::system(opening, error))?;
         if !job.set_network_address(own.context, endpoint.address()) {
-            return Err(system(opening, "the address of the endpoint is too long"));
+            return Err(DeviceError::system(opening, "the address of the endpoint is too long"));
         }
         let links = Links {
             own,
@@ -299,7 +298,8 @@ impl Far {
     ) -> Result<(), DeviceError> {
         let mut state = self.lock();
         let State { endpoint, links, .. } = &mut *state;
-        let address = endpoint.add_peer(address).map_err(|error| system("naming a peer", error))?;
+        let address =
+            endpoint.add_peer(address).map_err(|error| DeviceError::system("naming a peer", error))?;
         // The parked flag is never cleared, so that each post calls the outlet.
         stand_in.end.set_parked(true);
         let link = links.all.len();

@@ -20,7 +20,7 @@ use am_via_shm::layout::{
     Hazard, PairWord,
 };
 use am_via_shm::regions::PeerMemory;
-use am_via_shm::{Bell, CheckedRange, Connection, Draft, ViSlot};
+use am_via_shm::{Bell, Connection, Draft, ViSlot};
 use am_via_shm::{Doorbell, Mapping, Shared, SharedAtomics, SleepBarrier};
 
 use super::far::{Far, StandIn};
@@ -154,9 +154,9 @@ impl Files {
     pub(super) fn open_head(&self, task: u32) -> Result<Arc<Mapping>, DeviceError> {
         // SAFETY: mapped for the device, which changes what the layout leaves to this task.
         let file = unsafe { self.job.control_file(task) }
-            .map_err(|error| system("opening a control file", error))?;
+            .map_err(|error| DeviceError::system("opening a control file", error))?;
         let head = Mapping::new(file.as_fd(), 0, self.layout.head_bytes())
-            .map_err(|error| system("mapping a control file", error))?;
+            .map_err(|error| DeviceError::system("mapping a control file", error))?;
         let header: Shared<ControlHeader> = within(head.atomics(0), task)?;
         self.layout.check(&header).map_err(|what| DeviceError::Damaged { task, what })?;
         Ok(head)
@@ -223,9 +223,9 @@ impl Files {
         }
         // SAFETY: mapped for the device, which changes what the layout leaves to this task.
         let file = unsafe { self.job.control_file(task) }
-            .map_err(|error| system("opening a control file", error))?;
+            .map_err(|error| DeviceError::system("opening a control file", error))?;
         let mapping = Mapping::new(file.as_fd(), self.layout.vi_slot_offset(vi), self.layout.vi_slot_bytes())
-            .map_err(|error| system("mapping a VI", error))?;
+            .map_err(|error| DeviceError::system("mapping a VI", error))?;
         // SAFETY: a slot is taken once (`take_vi`), by the two NICs of one connection, each of which makes one `Connection` of it.
         unsafe { ViSlot::new(mapping, self.layout) }
             .ok_or(DeviceError::Damaged { task, what: "a VI slot shorter than its parts" })
@@ -281,7 +281,7 @@ impl Files {
         barrier: SleepBarrier,
     ) -> Result<(Connection, StandIn), DeviceError> {
         let (_file, stand_in) = Mapping::anonymous(self.layout.vi_slot_bytes())
-            .map_err(|error| system("making the slot of a far peer", error))?;
+            .map_err(|error| DeviceError::system("making the slot of a far peer", error))?;
         let head = self.head(peers, me.task)?;
         let bell = Bell {
             doorbell: doorbell(head, me.context)?,
@@ -492,8 +492,10 @@ impl Files {
 /// Maps a task's heap file, up to the length that this process maps of every heap file.
 pub(super) fn open_heap(job: &Job, task: u32) -> Result<Arc<Mapping>, DeviceError> {
     // SAFETY: mapped for the device, which accesses this task's own blocks, and what peers have registered.
-    let file = unsafe { job.heap_file(task) }.map_err(|error| system("opening a heap file", error))?;
-    let bytes = job.heap_bytes_mapped().map_err(|error| system("looking at a heap file", error))?;
+    let file =
+        unsafe { job.heap_file(task) }.map_err(|error| DeviceError::system("opening a heap file", error))?;
+    let bytes =
+        job.heap_bytes_mapped().map_err(|error| DeviceError::system("looking at a heap file", error))?;
     let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
     Mapping::new(file.as_fd(), 0, bytes).map_err(|error| {
         match (error.kind(), limit(Resource::AddressSpace).soft) {
@@ -503,15 +505,19 @@ pub(super) fn open_heap(job: &Job, task: u32) -> Result<Arc<Mapping>, DeviceErro
                 available: soft,
                 remedy: "raise the limit (ulimit -v), or ask for less with AM_HEAP_BYTES",
             },
-            _ => system("mapping a heap file (AM_HEAP_BYTES makes them smaller)", error),
+            _ => DeviceError::system("mapping a heap file (AM_HEAP_BYTES makes them smaller)", error),
         }
     })
 }
 
 pub(super) fn heap_file(job: &Job, task: u32) -> Result<File, DeviceError> {
     // SAFETY: as in `open_heap`.
-    let file = unsafe { job.heap_file(task) }.map_err(|error| system("opening a heap file", error))?;
-    let owned = file.as_fd().try_clone_to_owned().map_err(|error| system("opening a heap file", error))?;
+    let file =
+        unsafe { job.heap_file(task) }.map_err(|error| DeviceError::system("opening a heap file", error))?;
+    let owned = file
+        .as_fd()
+        .try_clone_to_owned()
+        .map_err(|error| DeviceError::system("opening a heap file", error))?;
     Ok(File::from(owned))
 }
 
@@ -532,17 +538,6 @@ pub(super) fn within<T: SharedAtomics>(
     task: u32,
 ) -> Result<Shared<T>, DeviceError> {
     found.ok_or(DeviceError::Damaged { task, what: "a structure outside the control file" })
-}
-
-pub(super) fn nothing() -> CheckedRange<'static> {
-    CheckedRange::empty()
-}
-
-pub(super) fn system(
-    doing: &'static str,
-    error: impl Into<Box<dyn std::error::Error + Send + Sync>>,
-) -> DeviceError {
-    DeviceError::System { doing, source: std::io::Error::other(error) }
 }
 
 const _: () = assert!(size_of::<PairWord>() == size_of::<AtomicU64>());

@@ -11,7 +11,7 @@ use am_via_shm::layout::{CONTEXTS_MAX, ControlLayout, HAZARD_OFFSET, Hazard};
 use am_via_shm::regions;
 use am_via_shm::{Mapping, Shared};
 
-use super::files::{system, within};
+use super::files::within;
 
 /// Closes every open registration of this task, and waits until no peer copies through any of them. Then only this task uses its memory.
 /// Must be called while none of the task's contexts is open.
@@ -23,9 +23,10 @@ pub(super) fn close(job: &Job) -> Result<(), DeviceError> {
     // No copy by this task is under way: an earlier process that began one is gone, and cannot clear its hazard lines.
     hazards(job, own)?.iter().for_each(|hazard| regions::clear(hazard));
     // SAFETY: only region entries and hazard lines of this task change.
-    let file = unsafe { job.control_file(own) }.map_err(|error| system("opening a control file", error))?;
+    let file = unsafe { job.control_file(own) }
+        .map_err(|error| DeviceError::system("opening a control file", error))?;
     let head = Mapping::new(file.as_fd(), 0, ControlLayout::regions_end())
-        .map_err(|error| system("mapping a control file", error))?;
+        .map_err(|error| DeviceError::system("mapping a control file", error))?;
     if !regions::close_all(&head) {
         return Ok(());
     }
@@ -44,9 +45,10 @@ pub(super) fn close(job: &Job) -> Result<(), DeviceError> {
 /// The hazard lines of a task's contexts.
 fn hazards(job: &Job, task: u32) -> Result<Vec<Shared<Hazard>>, DeviceError> {
     // SAFETY: only hazard lines of this task change; those of others are looked at.
-    let file = unsafe { job.control_file(task) }.map_err(|error| system("opening a control file", error))?;
+    let file = unsafe { job.control_file(task) }
+        .map_err(|error| DeviceError::system("opening a control file", error))?;
     let bytes = CONTEXTS_MAX as usize * size_of::<Hazard>();
     let lines: Arc<Mapping> = Mapping::new(file.as_fd(), HAZARD_OFFSET as u64, bytes)
-        .map_err(|error| system("mapping a control file", error))?;
+        .map_err(|error| DeviceError::system("mapping a control file", error))?;
     (0..CONTEXTS_MAX as usize).map(|at| within(lines.atomics(at * size_of::<Hazard>()), task)).collect()
 }

@@ -480,7 +480,7 @@ unsafe impl Device for Shm {
 
     #[inline(always)]
     unsafe fn area(&self, vi: ViNumber, slot: u32, len: u32) -> CheckedRange<'_> {
-        let Some(Some(found)) = self.vis.get(vi.0 as usize) else { return files::nothing() };
+        let Some(Some(found)) = self.vis.get(vi.0 as usize) else { return CheckedRange::empty() };
         // SAFETY: the caller's contract.
         unsafe { found.connection.area(slot, len) }
     }
