@@ -81,6 +81,8 @@ const OWN_FROM: c_int = MPI_ERR_LASTCODE + 1;
 pub(crate) struct Own {
     pub(crate) class: c_int,
     pub(crate) is_class: bool,
+    /// For a class: the number of codes that the program has added to it.
+    pub(crate) codes: u32,
     pub(crate) text: Option<String>,
 }
 

@@ -13,7 +13,10 @@ fn add(class: Option<c_int>) -> c_int {
     let mut added = added();
     added.last += 1;
     let number = added.last;
-    let own = Own { class: class.unwrap_or(number), is_class: class.is_none(), text: None };
+    if let Some(class) = class.and_then(|class| added.by_number.get_mut(&class)) {
+        class.codes += 1;
+    }
+    let own = Own { class: class.unwrap_or(number), is_class: class.is_none(), codes: 0, text: None };
     added.by_number.insert(number, own);
     number
 }
@@ -52,10 +55,9 @@ fn has_string(number: c_int) -> Failure {
 pub(crate) unsafe fn mpi_remove_error_class(class: c_int) -> c_int {
     let outcome = {
         let mut added = added();
-        let is_used = added.by_number.values().any(|own| !own.is_class && own.class == class);
         match added.by_number.get(&class) {
             Some(own) if own.is_class && own.text.is_some() => Err(has_string(class)),
-            Some(own) if own.is_class && !is_used => {
+            Some(own) if own.is_class && own.codes == 0 => {
                 added.by_number.remove(&class);
                 Ok(())
             }
@@ -74,8 +76,11 @@ pub(crate) unsafe fn mpi_remove_error_code(code: c_int) -> c_int {
         let mut added = added();
         match added.by_number.get(&code) {
             Some(own) if !own.is_class && own.text.is_some() => Err(has_string(code)),
-            Some(own) if !own.is_class => {
+            Some(&Own { is_class: false, class, .. }) => {
                 added.by_number.remove(&code);
+                if let Some(class) = added.by_number.get_mut(&class) {
+                    class.codes -= 1;
+                }
                 Ok(())
             }
             _ => Err(unknown(code, "code")),

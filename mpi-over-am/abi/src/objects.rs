@@ -93,6 +93,9 @@ pub(crate) struct Keyvals {
     in_use: BTreeMap<c_int, Keyval>,
     /// Freed, but usable while an attribute with this key exists.
     freed: BTreeMap<c_int, WeakKeyval>,
+    /// The length of `freed` at which the keys without attributes are removed from it: twice what the last removal left, so that a removal
+    /// costs each key that is freed a bounded time.
+    freed_max: usize,
     last: c_int,
 }
 
@@ -121,7 +124,10 @@ impl Keyvals {
 
     /// Frees a key. Its attributes stay.
     pub(crate) fn free(&mut self, number: c_int) {
-        self.freed.retain(|_, freed| freed.upgrade().is_some());
+        if self.freed.len() >= self.freed_max {
+            self.freed.retain(|_, freed| freed.upgrade().is_some());
+            self.freed_max = 2 * self.freed.len() + 16;
+        }
         let Some(keyval) = self.in_use.remove(&number) else { return };
         let freed = keyval.downgrade();
         drop(keyval);

@@ -60,6 +60,8 @@ struct Queue {
 #[derive(Debug, Default)]
 pub(crate) struct Boards {
     entries: Vec<[Option<Entry>; 2]>,
+    /// Indexes of entries without a board.
+    free: Vec<usize>,
 }
 
 impl Boards {
@@ -72,10 +74,9 @@ impl Boards {
             let queue = Queue { group, begun: 0, by_messages: 0, under_way, has_ended: false };
             Some(Entry { board, rank, size, queue: Box::new(queue) })
         });
-        let free = self.entries.iter().position(|both| both.iter().all(Option::is_none));
-        let at = free.unwrap_or(self.entries.len());
-        match free {
-            Some(free) => self.entries[free] = both,
+        let at = self.free.pop().unwrap_or(self.entries.len());
+        match self.entries.get_mut(at) {
+            Some(entry) => *entry = both,
             None => self.entries.push(both),
         }
         u32::try_from(2 * at).unwrap_or(u32::MAX)
@@ -95,6 +96,10 @@ impl Boards {
         let Some(slot) = self.slot(board) else { return };
         if let Some(entry) = slot.take_if(|entry| entry.queue.has_ended && entry.queue.under_way.is_empty()) {
             entry.board.close(context);
+            let at = board as usize / 2;
+            if self.entries[at].iter().all(Option::is_none) {
+                self.free.push(at);
+            }
         }
     }
 

@@ -126,6 +126,7 @@ programs! {
     c_sessions_late
     c_sessions_together
     c_shared_windows
+    c_tables
     c_threads
     c_threads_callbacks
     d_callbacks_that_fail
@@ -193,6 +194,27 @@ fn ten_thousand_sends_are_open_at_once() {
 #[ignore = "long"]
 fn a_million_sends_are_open_at_once() {
     open_requests("1000000", "1000000");
+}
+
+/// Objects of all kinds are made and freed a million times (collective ones 100 000 times), and 10 000 of each kind are alive at once
+/// (MPI 5.0, 2.5.1). The error at the limit of live objects names the limit and what to do.
+#[test]
+#[ignore = "long"]
+fn objects_are_made_and_freed_a_million_times() {
+    programs::build();
+    let scratch = Scratch::new("c_tables");
+    let program = scratch.path().join("program");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/c/c_tables.c");
+    let mut compile = Command::new(programs::folder().join("mpicc"));
+    compile.args(["-O1", "-Wall", "-Wextra", "-Werror"]).args(programs::compiler_options());
+    let (good, said) = run(compile.arg(source).arg("-o").arg(&program));
+    assert!(good, "{said}");
+    for (tasks, arguments) in [("2", ["1000000", "10000"]), ("1", ["0", "1100000"])] {
+        let mut start = Command::new(programs::folder().join("mpiexec"));
+        let (good, said) = run(start.args(["-n", tasks]).arg(&program).args(arguments));
+        println!("{said}");
+        assert!(good && said.contains("all good"), "{said}");
+    }
 }
 
 /// The program with each method of memory access.
