@@ -1,6 +1,6 @@
 //! Rules of this workspace that the compiler does not check: no circular imports, limits on the length of files and the width of comments,
-//! complete manifests, only one file of mpi-over-am that chooses the fabric, and a list of the waits that keep their turn. Each test fails
-//! if it finds nothing to check.
+//! complete manifests, names of files in documents, only one file of mpi-over-am that chooses the fabric, and a list of the waits that keep
+//! their turn. Each test fails if it finds nothing to check.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -106,6 +106,65 @@ fn comments_are_at_most_140_columns_wide() {
     }
     assert!(comments > 1000, "only {comments} comments: the sources were not parsed");
     assert!(wide.is_empty(), "wrap these comments: {wide:#?}");
+}
+
+/// The files below a folder, apart from what cargo has built and what version control keeps.
+fn all_files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let is_source = |path: &PathBuf| !path.ends_with("target") && !path.ends_with(".git");
+    let (folders, files): (Vec<_>, Vec<_>) = paths.filter(is_source).partition(|path| path.is_dir());
+    files.into_iter().chain(folders.iter().flat_map(|folder| all_files(folder))).collect()
+}
+
+/// The paths that a path with alternatives in braces stands for.
+fn alternatives(path: &str) -> Vec<String> {
+    let Some((before, rest)) = path.split_once('{') else { return vec![path.to_owned()] };
+    let Some((inside, after)) = rest.split_once('}') else { return vec![path.to_owned()] };
+    inside.split(',').flat_map(|part| alternatives(&format!("{before}{part}{after}"))).collect()
+}
+
+/// A path may begin at any folder of the workspace, and a Rust file may be named without its ending.
+#[test]
+fn files_that_documents_and_comments_name_exist() {
+    let files = all_files(root());
+    let mut known = BTreeSet::new();
+    for file in &files {
+        let inside = file.strip_prefix(root()).expect("in the workspace").to_string_lossy().into_owned();
+        for name in [&*inside, inside.trim_end_matches(".rs")] {
+            let parts: Vec<_> = name.split('/').collect();
+            let begins = (0..parts.len()).flat_map(|from| (from + 1..=parts.len()).map(move |to| from..to));
+            known.extend(begins.map(|range| parts[range].join("/")));
+        }
+    }
+    let (mut named, mut missing) = (0, Vec::new());
+    for file in &files {
+        let is_document = file.extension().is_some_and(|extension| extension == "md");
+        if !is_document && file.extension().is_none_or(|extension| extension != "rs") {
+            continue;
+        }
+        let mut is_block = false;
+        for (line, number) in read(file).lines().zip(1..) {
+            is_block ^= line.trim_start().starts_with("```");
+            if is_block || !is_document && !line.trim_start().starts_with("//") {
+                continue;
+            }
+            let is_path = |text: &&str| {
+                let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_.{},/-".contains(c);
+                let is_long = is_document && text.contains('/') && !text.starts_with(['/', '-']);
+                (is_long || text.ends_with(".rs") && *text != ".rs") && text.chars().all(is_part)
+            };
+            let spans = line.split('`').skip(1).step_by(2).filter(is_path);
+            for path in spans.filter(|path| !path.starts_with("target/")).flat_map(alternatives) {
+                named += 1;
+                if !known.contains(path.trim_end_matches('/')) {
+                    missing.push(format!("{}:{number}: {path}", file.display()));
+                }
+            }
+        }
+    }
+    assert!(named > 200, "only {named} names: the documents were not parsed");
+    assert!(missing.is_empty(), "these name no file: {missing:#?}");
 }
 
 #[test]
