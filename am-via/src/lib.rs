@@ -1,7 +1,7 @@
 //! An emulated Virtual Interface Architecture, and am-core's Fabric on it.
 //!
 //! From the top down: [`fabric`] carries am-core over [`vipl`], which implements VIA, over a [`device`]: `shm`, the memory of a job on one
-//! machine, or `wire`, a network inside one process, with seeded faults. [`job`] contains the files and settings that the tasks of a job
+//! machine, with libfabric between machines. [`job`] contains the files and settings that the tasks of a job
 //! share. [`Task::join`] is the entry point. The crate `am-via-launch` starts jobs (`amrun`), and `am-via-conform` is the conformance suite
 //! of the provider (`am-conform`).
 //!
@@ -41,7 +41,7 @@
 //! * A task that writes to job memory without this crate (by C, `unsafe` code or files in `/proc`, or as an attacker) is not contained: it
 //!   can change all bytes of all tasks there.
 //! * A peer that ignores its credits can make this task use memory without bound.
-//! * Over `wire`, where several tasks are threads of one process, and between two NICs of one task, a transfer races with a local access to
+//! * Between two NICs of one process, a transfer races with a local access to
 //!   the same bytes (`Memory::read`, `Memory::write`): both are plain copies. Wait for the descriptor first.
 
 /// Public, since the compiler shares only what other crates can name; no part of the interface.
@@ -94,7 +94,7 @@ pub mod vipl {
     };
 }
 
-/// The devices: shared memory within a host with libfabric between hosts, or a network inside one process.
+/// The device: shared memory within a host with libfabric between hosts.
 pub mod device {
-    pub use am_via_vipl::device::{DeviceAttributes, DeviceError, NodeAddress, shm, wire};
+    pub use am_via_vipl::device::{DeviceAttributes, DeviceError, NodeAddress, shm};
 }

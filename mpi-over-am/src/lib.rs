@@ -54,6 +54,10 @@
     warn(clippy::print_stdout, clippy::print_stderr, reason = "these panic if the reader has left")
 )]
 
+// A module uses only modules above it in this list: `message` (route, receive buffer, mode); `request_table` (slots, recipes, parts,
+// schedules); `handlers`; `board` (memory through which tasks carry out collectives); `state`; `protocol` (starts messages, never waits);
+// `progress` (advances operations that run by themselves); `turn` (a call's turn, and where almost all calls wait); `blocking` (starts an
+// operation and waits for it); `communicator`; the calls of a communicator (`send`, `receive`, `request`, `collective`, `window`).
 mod attached_buffers;
 pub mod attribute;
 mod blocking;

@@ -292,3 +292,13 @@ fn what_waits_in_a_turn_is_listed() {
     assert!(new.is_empty(), "these wait in their turn: use Turn::wait_for, or give a reason here: {new:?}");
     assert!(gone.is_empty(), "these do not wait: remove them from the list: {gone:?}");
 }
+
+/// It is read by everybody who changes the project, so each topic has a page of its own under `docs/design`.
+#[test]
+fn the_architecture_fits_into_16_kib() {
+    let bytes = read(root().join("ARCHITECTURE.md")).len();
+    assert!(
+        (4 << 10..=16 << 10).contains(&bytes),
+        "ARCHITECTURE.md has {bytes} bytes: move a topic to docs/design"
+    );
+}

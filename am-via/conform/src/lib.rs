@@ -24,7 +24,7 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
-use am_via_vipl::device::wire::Wire;
+use am_double::wire::Wire;
 
 pub use processes::run_as_task;
 pub use suite::{LEVELS, Level};

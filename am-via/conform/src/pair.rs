@@ -7,8 +7,8 @@ use std::rc::Rc;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
+use am_double::wire::WireStatistics;
 use am_via_vipl::below::Device;
-use am_via_vipl::device::wire::WireStatistics;
 use am_via_vipl::device::{DeviceError, MemAttributes, MemHandle, NodeAddress};
 use am_via_vipl::{
     AsyncCode, AsyncError, CqHandle, DataSegment, Descriptor, Discriminator, PostError, Posted, Reliability,

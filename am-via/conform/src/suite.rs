@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use am_double::wire::WireOptions;
 use am_via_vipl::below::Device;
-use am_via_vipl::device::wire::WireOptions;
 
 use super::pair::{Outcome, Pair};
 

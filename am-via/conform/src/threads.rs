@@ -5,9 +5,9 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
+use am_double::wire::{Wire, WireNetwork, WireOptions};
 use am_via_vipl::UserAgent;
 use am_via_vipl::device::NodeAddress;
-use am_via_vipl::device::wire::{Wire, WireNetwork, WireOptions};
 
 use super::line::Line;
 use super::pair::{DIES_AFTER, Opener, Outcome, Pair, Side};

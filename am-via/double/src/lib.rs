@@ -11,18 +11,21 @@
 //!
 //! The bytes of a packet are overwritten when the packet is released, and the end of a grant whose user still copies panics.
 
+#[expect(unsafe_code, reason = "transfers and registrations of memory that outlives a call")]
+pub mod wire;
+
 use std::time::Duration;
 
 use am_core::buffer::InlineBytes;
 use am_core::fabric::{Post, World};
 use am_core::task::TaskId;
 use am_core_engine::protocol::packet::Kind;
-use am_via::device::NodeAddress;
-use am_via::device::wire::{Wire, WireFaults, WireNetwork, WireOptions};
 use am_via::fabric::{CreditPlan, ViaFabric};
+use am_via_vipl::NodeAddress;
 use am_via_vipl::below::{Class, Immediate};
 
-pub use am_via::device::wire::Reach;
+pub use wire::Reach;
+use wire::{Wire, WireFaults, WireNetwork, WireOptions};
 
 /// The fabric of one task.
 pub type Double = ViaFabric<Wire>;

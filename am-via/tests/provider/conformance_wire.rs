@@ -2,8 +2,8 @@
 
 use am_core::testing::turns::{record_checks, same_seed_same_run};
 use am_core::testing::{conformance, threads};
+use am_double::wire::{Reach, Wire, WireFaults, WireNetwork, WireOptions, WireStatistics};
 use am_via::device::NodeAddress;
-use am_via::device::wire::{Reach, Wire, WireFaults, WireNetwork, WireOptions, WireStatistics};
 use am_via::fabric::{CreditPlan, ViaFabric};
 
 /// Every fault except death, at a rate at which each check meets some.

@@ -8,8 +8,8 @@ use am_core::handler::{Answer, Completion, Destination};
 use am_core::task::TaskId;
 use am_core::testing::threads;
 use am_core::{AmOptions, Amsend};
+use am_double::wire::{WireNetwork, WireOptions};
 use am_via::device::NodeAddress;
-use am_via::device::wire::{WireNetwork, WireOptions};
 use am_via::fabric::{CreditPlan, ViaFabric};
 
 const REGIONS: u32 = 64;

@@ -13,8 +13,8 @@
 //! An example of two NICs on an emulated wire in one process. In a job of several tasks, `am_via::Task::open_nic` opens the task's own NIC:
 //!
 //! ```
+//! use am_double::wire::{WireNetwork, WireOptions};
 //! use am_via_vipl::device::NodeAddress;
-//! use am_via_vipl::device::wire::{WireNetwork, WireOptions};
 //! use am_via_vipl::{DataSegment, Descriptor, Discriminator, MemAttributes, UserAgent, ViAttributes};
 //!
 //! let network = WireNetwork::new(WireOptions::new(2));
@@ -60,8 +60,6 @@ mod table;
 /// Not in release builds: a feature that another package selects must not change a product.
 #[cfg(all(feature = "testing", debug_assertions))]
 pub mod testing;
-#[cfg(test)]
-mod tests;
 mod user_agent;
 mod vi;
 
@@ -89,5 +87,6 @@ pub mod below {
         RemoteMemory, Seen, SharedFileName, Transfer, ViNumber, Waker,
     };
     pub use crate::nic::Nic;
+    pub use crate::user_agent::request_entry;
     pub use crate::vi::{Carry, InArea, InEntry, InLine, Vi, insist};
 }

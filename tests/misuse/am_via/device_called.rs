@@ -1,7 +1,7 @@
 //! A program can open a device and pass it on, but cannot call the device itself, whose functions take memory without a lifetime.
 #![forbid(unsafe_code)]
 
-fn wrong(device: &mut am_via::device::wire::Wire) {
+fn wrong(device: &mut am_double::wire::Wire) {
     let _ = am_via::device::Device::alloc(device, 8);
 }
 

@@ -1,7 +1,7 @@
 //! Only the fabric can call a NIC below the user agent.
 #![forbid(unsafe_code)]
 
-use am_via::device::wire::Wire;
+use am_double::wire::Wire;
 
 fn wrong(nic: &mut am_via::vipl::Nic<Wire>) {
     let block = nic.device.alloc(8).unwrap();

@@ -1,4 +1,4 @@
-//! The emulated NIC below the VI provider: its contract, and two implementations.
+//! The emulated NIC below the VI provider: its contract, and its implementation for the tasks of a job.
 //!
 //! The contract contains only what a network can do: post an entry, write and read registered memory of a peer, poll for completions,
 //! connect, wait. Inside a host, over shared memory, a [`Transfer`] or an atomic operation is done when the call returns; otherwise it may
@@ -6,7 +6,6 @@
 
 pub(crate) mod contract;
 pub mod shm;
-pub mod wire;
 
 use std::sync::Arc;
 

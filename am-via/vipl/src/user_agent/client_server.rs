@@ -52,18 +52,23 @@ impl<D: Device> UserAgent<D> {
         to: impl Into<NetAddress>,
         timeout: Option<Duration>,
     ) -> Result<PeerAttributes, VipError> {
-        self.begin_connect_request(vi, local, to.into(), timeout)?;
+        self.begin_connect_request(vi, local, to, timeout)?;
         self.wait_in_steps(None, CONNECT_STEP, |agent| agent.peer_outcome(vi))
     }
 
-    pub(crate) fn begin_connect_request(
+    /// Begins what [`connect_request`](Self::connect_request) does, and does not wait: [`connect_peer_done`](Self::connect_peer_done) tells
+    /// the outcome.
+    ///
+    /// # Errors
+    /// The VI is not idle, or the address is invalid.
+    pub fn begin_connect_request(
         &mut self,
         vi: ViHandle,
         local: Discriminator,
-        to: NetAddress,
+        to: impl Into<NetAddress>,
         timeout: Option<Duration>,
     ) -> Result<(), VipError> {
-        self.begin_attempt(vi, ("connect_request", Way::Client), local, to, timeout)
+        self.begin_attempt(vi, ("connect_request", Way::Client), local, to.into(), timeout)
     }
 
     /// Waits at endpoint `local` for a client, without a limit if `timeout` is `None`. A client that asks while no program waits gets an

@@ -223,9 +223,9 @@ pub(crate) fn get_discriminators(payload: &Payload) -> Option<[Discriminator; 2]
     Some([get(0)?, get(1)?])
 }
 
-/// A request as its sender would post it, for tests of hostile peers.
-#[cfg(test)]
-pub(crate) fn request(attributes: &ViAttributes, connection: u32) -> (Entry, Payload) {
+/// A request for a connection as its sender would post it, for peers in tests that post entries by hand.
+#[must_use]
+pub fn request_entry(attributes: &ViAttributes, connection: u32) -> (Entry, Payload) {
     let mut entry = introduce(Kind::Request.entry(TO_NIC), attributes, connection);
     entry.extra |= PEER_TO_PEER;
     (entry, put_discriminators(Discriminator::default(), Discriminator::default()))

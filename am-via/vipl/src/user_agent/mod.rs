@@ -9,7 +9,7 @@ mod channel;
 mod client_server;
 mod completion_queue;
 mod connection;
-pub(crate) mod entry;
+mod entry;
 mod management;
 mod memory;
 mod notify;
@@ -48,7 +48,7 @@ use crate::vi::ViState;
 
 pub use client_server::ConnectionRequest;
 pub use completion_queue::CqEntry;
-pub use entry::PeerAttributes;
+pub use entry::{PeerAttributes, request_entry};
 pub use management::NicAttributes;
 pub use notify::{CqHandler, DescriptorHandler, ErrorHandler};
 pub use work_queue::Queue;

@@ -3,7 +3,6 @@ use std::process::Command;
 use am_via_os::atomics::Ordering;
 
 use super::*;
-use crate::tests::shm_device;
 
 #[test]
 fn nobody_may_copy_by_the_kernel_where_that_way_is_not_used() {
@@ -27,8 +26,19 @@ fn nobody_may_copy_by_the_kernel_where_that_way_is_not_used() {
 fn alone(test: &str, body: fn(Shm, Shm)) {
     const IS_ALONE: &str = "TEST_IS_ALONE";
     if std::env::var_os(IS_ALONE).is_some() {
-        let open = || shm_device(Ways { mapped: true, kernel: false });
-        return body(open(), open());
+        let job = Job::attach().expect("a job of one task");
+        let heap = OwnHeap::open(&job).expect("its heap is there");
+        let open = |context| {
+            let options = ShmOptions {
+                context,
+                packet_bytes: job.settings().packet_bytes,
+                ways: Ways { mapped: true, kernel: false },
+                wait: WaitPolicy { spin_max: Duration::ZERO, yield_polls_max: 10 },
+                pipe_bytes_min: 0,
+            };
+            Shm::open(Arc::clone(&job), Arc::clone(&heap), options).expect("each context is opened once")
+        };
+        return body(open(0), open(1));
     }
     let mut command = Command::new(std::env::current_exe().expect("a test has a path"));
     command.args(["--exact", &format!("device::shm::tests::{test}"), "--test-threads=1"]).env(IS_ALONE, "1");

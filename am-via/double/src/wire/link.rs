@@ -10,8 +10,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use crate::device::{Entry, NodeAddress, Payload};
 use am_via_shm::{CheckedRange, PrivateBytes};
+use am_via_vipl::NodeAddress;
+use am_via_vipl::below::{Entry, Payload};
 
 /// Number of polls after which an unacknowledged frame is sent again.
 const RETRANSMIT_AFTER_POLLS: u64 = 100;

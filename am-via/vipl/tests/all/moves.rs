@@ -1,7 +1,7 @@
 //! Data transfers: every operation, with sizes around the limits, over each device.
 
 use super::*;
-use crate::{AddressSegment, Posted, Queue};
+use am_via_vipl::{AddressSegment, Posted, Queue};
 
 /// Sends, writes and reads between two connected sides, from and to both kinds of memory.
 fn moves_everything<D: Device>(a: &mut End<D>, b: &mut End<D>) {

@@ -9,8 +9,9 @@ use std::sync::atomic::AtomicU8;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::device::{ClaimFault, DeviceError, Entry, MemHandle, NodeAddress, Operation, Payload, Posted};
 use am_via_shm::PrivateRegions;
+use am_via_vipl::below::{Entry, Operation, Payload, ViNumber};
+use am_via_vipl::{ClaimFault, DeviceError, MemHandle, NodeAddress, Posted};
 
 use super::WireOptions;
 use super::faults::{FaultGenerator, Kill, WireStatistics};
@@ -307,7 +308,7 @@ impl State {
 
     /// Whether a post on this VI is accepted now.
     pub(super) fn admit(&mut self, at: NodeAddress, vi: u32) -> Result<Posted, DeviceError> {
-        let number = crate::device::ViNumber(vi);
+        let number = ViNumber(vi);
         let end = self.end(at, vi).ok_or(DeviceError::NotConnected(number))?;
         if self.links[end.out].closed {
             return Err(DeviceError::Closed(number));

@@ -1,13 +1,19 @@
 //! A peer that posts arbitrary entries can only damage its own connection.
 
 use super::*;
-use crate::device::{Entry, News, Payload, ViNumber};
-use crate::user_agent::entry::{TO_NIC, low_word, request};
-use crate::{AddressSegment, AsyncCode};
 use am_via_os::test_aids::Random;
+use am_via_vipl::below::{Entry, News, Payload, ViNumber, request_entry};
+use am_via_vipl::{AddressSegment, AsyncCode};
 
 /// The attacker's number for its connection.
 const CONNECTION: u32 = 7;
+/// The receiver of an entry that is for the NIC itself: all ones, above the operation's 8 bits.
+const TO_NIC: u32 = u32::MAX >> 8;
+
+#[expect(clippy::cast_possible_truncation, reason = "the low half is wanted")]
+fn low_word(word: u64) -> u32 {
+    word as u32
+}
 
 /// Posts random entries, most of them almost valid.
 fn attack<D: Device>(attacker: &mut D, vi: ViNumber, random: &mut Random, handle: MemHandle) {
@@ -62,7 +68,7 @@ fn survive<D: Device>(mut attacker: D, victim: &mut End<D>, honest: &mut End<D>,
         vi = vi.or_else(|| attacker.connect(ViNumber(0), there).unwrap());
         if let Some(vi) = vi {
             if round == 40 {
-                let (polite, words) = request(&attributes_of(victim, seed), CONNECTION);
+                let (polite, words) = request_entry(&attributes_of(victim, seed), CONNECTION);
                 let _ = attacker.post(vi, polite, &words);
             }
             if round > 40 || seed.is_multiple_of(5) {

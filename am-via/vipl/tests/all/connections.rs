@@ -4,9 +4,9 @@ use std::thread;
 use std::time::Duration;
 
 use super::*;
-use crate::device::wire::{Kill, WireFaults};
-use crate::{AsyncCode, Fault, NetAddress, VipReturn};
+use am_double::wire::{Kill, WireFaults};
 use am_via_os::test_aids::guarded;
+use am_via_vipl::{AsyncCode, Fault, NetAddress, VipReturn};
 
 fn flushed(operation: Status) -> Status {
     Status::DONE | operation | Status::DESC_FLUSHED_ERROR

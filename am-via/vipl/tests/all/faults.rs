@@ -1,8 +1,8 @@
 //! A faulty wire under each reliability level.
 
 use super::*;
-use crate::AddressSegment;
-use crate::device::wire::WireFaults;
+use am_double::wire::WireFaults;
+use am_via_vipl::AddressSegment;
 
 const FAULTS: WireFaults = WireFaults {
     seed: 0,

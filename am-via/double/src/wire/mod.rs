@@ -17,17 +17,16 @@ use std::collections::VecDeque;
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
-use crate::device::{
-    AtomicOp, AtomicTransfer, ClaimFault, Completion, Device, DeviceAttributes, DeviceError, Entry, FreeSlot,
-    HeapBlock, Link, MemAttributes, MemHandle, News, NodeAddress, Payload, Posted, RemoteMemory, Storing,
-    Transfer, ViNumber, Waker,
-};
 use am_via_job::WaitFacts;
 use am_via_os::sched;
-use am_via_shm::CheckedRange;
-use am_via_shm::layout::CONTEXTS_MAX;
-use am_via_shm::regions::Claim;
-use am_via_shm::{HeldRange, PrivateBytes};
+use am_via_shm::layout::{ACCESS_READ, ACCESS_WRITE, CONTEXTS_MAX};
+use am_via_shm::regions::{Claim, Registration};
+use am_via_shm::{AtomicOp, CheckedRange, HeapBlock, HeldRange, PrivateBytes, Storing};
+use am_via_vipl::below::{
+    AtomicTransfer, Completion, Device, Entry, FreeSlot, Link, News, Payload, RemoteMemory, Transfer,
+    ViNumber, Waker,
+};
+use am_via_vipl::{ClaimFault, DeviceAttributes, DeviceError, MemAttributes, MemHandle, NodeAddress, Posted};
 
 pub use faults::{Kill, WireFaults, WireStatistics};
 pub use options::{Reach, WireOptions};
@@ -101,8 +100,8 @@ pub struct Wire {
     network: Arc<Network>,
     /// The ends of connections, indexed by the numbers that the owner gave them.
     vis: Vec<Option<End>>,
-    /// For tests: number of connection requests that are answered with "not yet" although the connection exists.
-    pub(crate) connects_late: u32,
+    /// Number of connection requests that are answered with "not yet" although the connection exists.
+    connects_late: u32,
 }
 
 /// An end of a connection.
@@ -116,6 +115,11 @@ struct End {
 }
 
 impl Wire {
+    /// Answers the next connection requests of this NIC with "not yet", this number of times.
+    pub fn connect_late(&mut self, times: u32) {
+        self.connects_late = times;
+    }
+
     fn end(&self, vi: ViNumber) -> Option<&End> {
         self.vis.get(vi.0 as usize)?.as_ref()
     }
@@ -186,7 +190,7 @@ impl Wire {
         }
         let state = self.access(at)?;
         let claim = rdma::claim(at, len);
-        Ok(Some(call(state.regions[at.task as usize].claim(claim, need.access())?)))
+        Ok(Some(call(state.regions[at.task as usize].claim(claim, rights(need))?)))
     }
 }
 
@@ -219,6 +223,16 @@ impl From<Started> for AtomicTransfer {
             Started::Unreachable => Self::Unreachable,
         }
     }
+}
+
+fn rights(attributes: MemAttributes) -> u32 {
+    let read = if attributes.rdma_read { ACCESS_READ } else { 0 };
+    let write = if attributes.rdma_write { ACCESS_WRITE } else { 0 };
+    read | write
+}
+
+fn registration(attributes: MemAttributes) -> Registration {
+    Registration { access: rights(attributes), ptag: attributes.ptag }
 }
 
 fn bounce(len: usize) -> Result<PrivateBytes, DeviceError> {
@@ -409,7 +423,7 @@ unsafe impl Device for Wire {
         let mut state = self.network.lock();
         let table = &mut state.regions[self.address.task as usize];
         // SAFETY: the caller's contract: the device removes the registration in `deregister`, or when it is dropped.
-        let inserted = unsafe { table.insert(memory, attributes.registration(), self.address.context) };
+        let inserted = unsafe { table.insert(memory, registration(attributes), self.address.context) };
         let regions_max = u64::from(self.network.options.regions_max);
         let (region, generation) = inserted.ok_or(DeviceError::Exhausted {
             resource: "registrations",
@@ -427,7 +441,7 @@ unsafe impl Device for Wire {
     ) -> Result<(), DeviceError> {
         let mut state = self.network.lock();
         let table = &mut state.regions[self.address.task as usize];
-        if table.set_registration(handle.region, handle.generation, attributes.registration()) {
+        if table.set_registration(handle.region, handle.generation, registration(attributes)) {
             Ok(())
         } else {
             Err(ClaimFault::Stale.into())
@@ -460,8 +474,7 @@ unsafe impl Device for Wire {
         let state = self.network.lock();
         let own =
             Claim { region: handle.region, generation: handle.generation, offset, len, ptag: need.ptag };
-        let found =
-            state.regions[self.address.task as usize].own(self.address.context, own, need.access())?;
+        let found = state.regions[self.address.task as usize].own(self.address.context, own, rights(need))?;
         // SAFETY: this NIC has registered the memory (`own`), so it stays registered, and so live and left to such copies (`register`'s
         // contract), until a call of this NIC ends the registration: the NIC is borrowed as long as the range.
         Ok(unsafe { HeldRange::hold(found).range() })

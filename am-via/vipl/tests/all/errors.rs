@@ -1,7 +1,7 @@
 //! Errors of a descriptor, and their effect on the connection at each level.
 
 use super::*;
-use crate::{AddressSegment, AsyncCode, Control, Posted, VipError};
+use am_via_vipl::{AddressSegment, AsyncCode, Control, Posted, VipError};
 
 fn code<D: Device>(end: &mut End<D>) -> Option<AsyncCode> {
     end.agent.next_error().map(|error| error.code)

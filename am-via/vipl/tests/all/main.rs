@@ -1,5 +1,7 @@
 //! User agents in one thread, over a wire and over shared memory.
 
+#![expect(clippy::unwrap_used, reason = "a test: a failure panics")]
+
 mod connections;
 mod errors;
 mod faults;
@@ -12,18 +14,19 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use crate::device::shm::{OwnHeap, Shm, ShmOptions};
-use crate::device::wire::{Reach, Wire, WireNetwork, WireOptions};
-use crate::device::{Device, MemAttributes, MemHandle, NodeAddress};
-use crate::provider::{Memory, PTag};
-use crate::{
-    CqHandle, DataSegment, Descriptor, Discriminator, Reliability, Status, UserAgent, ViAttributes, ViHandle,
-    ViState, VipError,
-};
+use am_double::wire::{Reach, Wire, WireNetwork, WireOptions};
 use am_via_job::Job;
 use am_via_os::test_aids::guarded;
 use am_via_shm::WaitPolicy;
 use am_via_shm::regions::Ways;
+use am_via_vipl::below::Device;
+use am_via_vipl::device::shm::{OwnHeap, Shm, ShmOptions};
+use am_via_vipl::{
+    CqHandle, DataSegment, Descriptor, Discriminator, Reliability, Status, UserAgent, ViAttributes, ViHandle,
+    ViState, VipError,
+};
+use am_via_vipl::{MemAttributes, MemHandle, NodeAddress};
+use am_via_vipl::{Memory, PTag};
 
 /// Number of rounds of progress after which a test is considered to hang.
 const ROUNDS_MAX: u32 = 2_000_000;
@@ -152,7 +155,7 @@ fn on_shm(ways: Ways, attributes: fn(PTag) -> ViAttributes) -> (End<Shm>, End<Sh
 }
 
 /// One more context of a job of one task. Each context is opened once, so the tests of this process have 16 in total.
-pub(crate) fn shm_device(ways: Ways) -> Shm {
+fn shm_device(ways: Ways) -> Shm {
     static CONTEXTS_USED: AtomicU32 = AtomicU32::new(0);
     // Kept for the whole run: later attaches must find the same job, since it records which contexts are used.
     static JOB: OnceLock<(Arc<Job>, Arc<OwnHeap>)> = OnceLock::new();

@@ -6,7 +6,7 @@ use super::*;
 fn joined_in_order(not_yet: u32) {
     let network = WireNetwork::new(WireOptions::new(2));
     let (early, mut late) = (network.open(task(0)).unwrap(), network.open(task(1)).unwrap());
-    late.connects_late = not_yet;
+    late.connect_late(not_yet);
     let (mut a, mut b) = (End::new(early, delivery), End::new(late, delivery));
     let more =
         |end: &mut End<Wire>| [(); 2].map(|()| end.agent.create_vi(delivery(end.tag), None, None).unwrap());

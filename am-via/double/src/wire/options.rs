@@ -1,6 +1,6 @@
 //! The properties of a wire, chosen when it is made.
 
-use crate::device::MemHandle;
+use am_via_vipl::MemHandle;
 
 use super::WireFaults;
 

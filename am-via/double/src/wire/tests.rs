@@ -1,8 +1,8 @@
 use std::thread;
 
 use super::*;
-use crate::device::Operation;
 use am_via_os::test_aids::guarded;
+use am_via_vipl::below::Operation;
 
 const ALL_FAULTS: WireFaults = WireFaults {
     seed: 0,
