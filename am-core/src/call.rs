@@ -9,7 +9,7 @@
 //!
 //! use am_core::call::Local;
 //! use am_core::pgas::{Session, join_all};
-//! use am_core::testing::threads;
+//! use am_core_conform::threads;
 //! use am_double::{Config, network};
 //!
 //! let (_, endpoints) = network(Config::new(3));

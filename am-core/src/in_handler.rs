@@ -57,7 +57,7 @@ pub(crate) fn is_running() -> bool {
 /// # Errors
 /// [`Error::InHandler`], [`Error::CopiedProcess`].
 #[inline(always)]
-pub(crate) fn check(call: &'static str) -> Result<()> {
+pub fn check(call: &'static str) -> Result<()> {
     if is_unmarked() { Ok(()) } else { check_marked(call) }
 }
 
@@ -71,7 +71,7 @@ pub(crate) fn is_unmarked() -> bool {
 /// Whether no mark was ever set in the process. Unlike [`is_unmarked`], this check calls no function, around which the compiler would have
 /// to save the caller's values.
 #[inline(always)]
-pub(crate) fn is_unmarked_process() -> bool {
+pub fn is_unmarked_process() -> bool {
     MARKS.load(Ordering::Relaxed) == 0
 }
 

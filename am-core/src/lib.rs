@@ -48,7 +48,6 @@
 //!   follows. On x86-64 we know of no other effect than a mixture of old and new bytes. Programs avoid it as they avoid mixtures between
 //!   processes: by a counter or a fence between the two accesses. The same holds if atomics of 32 bits and of 64 bits access the same
 //!   bytes.
-//! * The feature `testing` is for tests.
 //!
 //! # A program
 //!
@@ -57,7 +56,7 @@
 //!
 //! ```
 //! use am_core::prelude::*;
-//! use am_core::testing::threads;
+//! use am_core_conform::threads;
 //! use am_double::{Config, Double, network};
 //!
 //! fn task(context: &mut Context<Double>) -> am_core::Result<()> {
@@ -145,11 +144,7 @@
 //! | `Qenv`, `Senv` | [`Context::query`], [`Context::set`], [`Query::of_name`]; `INTERRUPT_SET`: [`SharedContext::set_interrupts`]; statistics: [`Context::statistics`], [`Context::peer_statistics`] |
 //! | `Util` | pack and unpack: [`Layout::pack`], [`Layout::unpack`]; reduction functions: [`Context::accumulate`]; notification of a write: [`PutOptions::target`]; the lock that users share: [`SharedContext::with`] |
 //! | `Group_create`, `Group_free`, multicast | [`Context::group`], dropping it, [`Context::multicast`] |
-//! | profiling layer | a [`Fabric`] around another one sees each packet and transfer, as `testing::turns` does |
-//!
-//! # Features
-//!
-//! `testing`: the conformance suite that every fabric has to pass.
+//! | profiling layer | a [`Fabric`] around another one sees each packet and transfer, as the turns of `am-core/conform` do |
 //!
 //! # Where to look
 //!
@@ -171,13 +166,13 @@ pub mod context;
 mod deferred_calls;
 pub mod handler;
 mod handler_thread;
-mod in_handler;
+/// Public, since the conformance suite asks it what a handler may do; no part of the interface.
+#[doc(hidden)]
+pub mod in_handler;
 pub mod pgas;
 pub mod prelude;
 pub mod record;
 pub mod shared;
-#[cfg(any(test, feature = "testing"))]
-pub mod testing;
 pub mod turns;
 mod user_code;
 mod verbs;

@@ -14,7 +14,7 @@
 //!
 //! ```
 //! use am_core::pgas::Segment;
-//! use am_core::testing::threads;
+//! use am_core_conform::threads;
 //! use am_double::{Config, network};
 //!
 //! let (_, endpoints) = network(Config::new(3));

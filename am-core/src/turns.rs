@@ -304,7 +304,7 @@ mod tests {
     use std::time::Duration;
 
     use super::Turns;
-    use crate::testing::watchdog::Watchdog;
+    use am_core_conform::watchdog::Watchdog;
 
     /// The poller sleeps with its turn until it is rung, so only a ring lets the woken thread in.
     #[test]

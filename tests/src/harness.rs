@@ -29,8 +29,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use am_core::testing::watchdog::Watchdog;
-use am_core::testing::{is_long, pairs};
+use am_core_conform::watchdog::Watchdog;
+use am_core_conform::{is_long, pairs};
 use am_via::job::Failure;
 use am_via_launch::{Ended, Launch, Record, Recorded, Report};
 

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use am_core::testing::is_long;
+use am_core_conform::is_long;
 
 /// Time limit of a command: all take less than a few seconds, except under a checker.
 const LIMIT: Duration = Duration::from_secs(600);

@@ -6,7 +6,7 @@ use am_core::call::Local;
 use am_core::error::{Error, Refusal};
 use am_core::pgas::{Session, join_all};
 use am_core::task::TaskId;
-use am_core::testing::threads;
+use am_core_conform::threads;
 use am_double::{Config, network};
 
 #[test]

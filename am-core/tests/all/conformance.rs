@@ -1,7 +1,7 @@
 //! The conformance suite over a network in one process: friendly, hostile, and with one credit.
 
-use am_core::testing::conformance;
-use am_core::testing::threads;
+use am_core_conform::conformance;
+use am_core_conform::threads;
 use am_double::{Config, Reach, network};
 
 fn run(config: Config) {

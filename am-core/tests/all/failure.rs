@@ -13,8 +13,8 @@ use am_core::error::{Error, Fault};
 use am_core::fabric::{AtomicOp, Width};
 use am_core::handler::{Answer, Completion, Destination, HandlerId, Ticket};
 use am_core::task::TaskId;
-use am_core::testing::watchdog::Watchdog;
 use am_core::{AmOptions, Amsend, Context, Get, GetOptions, Put, PutOptions};
+use am_core_conform::watchdog::Watchdog;
 use am_double::{Config, Double, Network, Reach, network};
 
 type Node = Context<Double>;

@@ -13,10 +13,10 @@ use am_core::error::{Error, Fault};
 use am_core::handler::{Answer, HandlerId};
 use am_core::shared::SharedContext;
 use am_core::task::{Endpoint, TaskId};
-use am_core::testing::watchdog::Watchdog;
 use am_core::transfer::{AtomicOp, Width};
 use am_core::vector::{Layout, Pieces};
 use am_core::{Accumulation, AmOptions, Context, GetOptions, Put, PutOptions, Query};
+use am_core_conform::watchdog::Watchdog;
 use am_double::{Config, Double, Network, network};
 
 type Node = Context<Double>;

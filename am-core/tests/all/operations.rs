@@ -10,9 +10,9 @@ use am_core::error::Error;
 use am_core::handler::{Answer, Completion, Message};
 use am_core::pgas::GlobalPointer;
 use am_core::task::TaskId;
-use am_core::testing::watchdog::Watchdog;
 use am_core::transfer::{AtomicOp, Width};
 use am_core::{Accumulation, AmOptions, Amsend, Context, Get, GetOptions, PutOptions};
+use am_core_conform::watchdog::Watchdog;
 use am_double::{Config, Reach, network};
 
 /// Two contexts use the same numbers for their operations.

@@ -5,8 +5,8 @@ use std::time::Duration;
 use am_core::buffer::{Access, JobBuffer};
 use am_core::error::{Error, Fault};
 use am_core::task::TaskId;
-use am_core::testing::watchdog::Watchdog;
 use am_core::{Context, Put, PutOptions};
+use am_core_conform::watchdog::Watchdog;
 use am_double::{Config, Reach, network};
 
 /// Both contexts are context 0 of task 0, in different networks, so that endpoint and grant are equal.

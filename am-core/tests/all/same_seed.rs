@@ -1,6 +1,6 @@
 //! The suite over a hostile network, with tasks that run in turn: equal seeds give equal runs, and different seeds give different runs.
 
-use am_core::testing::turns::{record_checks, same_seed_same_run};
+use am_core_conform::turns::{record_checks, same_seed_same_run};
 use am_double::{Config, network};
 
 fn two_runs_alike(tasks: u32, seed: u64) {

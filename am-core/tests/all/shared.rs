@@ -11,9 +11,9 @@ use am_core::error::Error;
 use am_core::handler::{Answer, Completion};
 use am_core::shared::SharedContext;
 use am_core::task::TaskId;
-use am_core::testing::watchdog::Watchdog;
 use am_core::transfer::{AtomicOp, Width};
 use am_core::{AmOptions, Amsend, Context, Get, GetOptions, PollReason};
+use am_core_conform::watchdog::Watchdog;
 use am_double::{Config, Double, Reach, network};
 
 const THREADS: u64 = 4;

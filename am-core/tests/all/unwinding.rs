@@ -13,10 +13,10 @@ use std::time::Duration;
 use am_core::buffer::{Access, JobBuffer, PacketWriter, RemoteAddress};
 use am_core::error::Outcome;
 use am_core::handler::{Answer, Completion, Delivered, HandlerId, HandlerSet, Message};
-use am_core::testing::watchdog::Watchdog;
 use am_core::transfer::Gatherer;
 use am_core::vector::{Layout, PiecesMut};
 use am_core::{AmOptions, Amsend, Context, Get, GetOptions};
+use am_core_conform::watchdog::Watchdog;
 use am_double::{Config, Double, Reach, network};
 
 const LEN: usize = 50_000;

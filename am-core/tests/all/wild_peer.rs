@@ -15,9 +15,9 @@ use am_core::error::{Error, Fault, Outcome};
 use am_core::fabric::{Arrival, Class, Event, Memory, Post};
 use am_core::handler::{Answer, Completion};
 use am_core::task::{ContextNumber, Endpoint, TaskId};
-use am_core::testing::Random;
-use am_core::testing::watchdog::Watchdog;
 use am_core::{AmOptions, Amsend, Context, Get, GetOptions};
+use am_core_conform::Random;
+use am_core_conform::watchdog::Watchdog;
 use am_double::{Config, Double, Reach, network, unequal_network};
 
 /// A packet that is wrong in a random way: arbitrary bytes, or fields with small numbers, which name things that may exist.

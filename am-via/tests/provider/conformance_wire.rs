@@ -1,7 +1,7 @@
 //! The conformance suite of fabrics over the device `wire`: tasks are threads, with and without faults of the wire.
 
-use am_core::testing::turns::{record_checks, same_seed_same_run};
-use am_core::testing::{conformance, threads};
+use am_core_conform::turns::{record_checks, same_seed_same_run};
+use am_core_conform::{conformance, threads};
 use am_double::wire::{Reach, Wire, WireFaults, WireNetwork, WireOptions, WireStatistics};
 use am_via::device::NodeAddress;
 use am_via::fabric::{CreditPlan, ViaFabric};

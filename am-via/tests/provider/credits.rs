@@ -7,7 +7,7 @@ use std::time::Duration;
 use am_core::buffer::InlineBytes;
 use am_core::error::Outcome;
 use am_core::fabric::{Class, Event, PeerIndex, Post, World};
-use am_core::testing::watchdog::Watchdog;
+use am_core_conform::watchdog::Watchdog;
 use am_via::{ShmFabric, Task};
 
 use crate::hostile_support::alone;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use am_core::testing::watchdog::Watchdog;
+use am_core_conform::watchdog::Watchdog;
 use am_via::Task;
 use am_via::device::NodeAddress;
 use am_via::vipl::{Descriptor, Discriminator, Posted, ViAttributes, ViState};

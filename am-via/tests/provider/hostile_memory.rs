@@ -12,8 +12,8 @@ use std::time::Duration;
 use am_core::buffer::Access;
 use am_core::handler::{Answer, Completion};
 use am_core::task::{ContextNumber, Endpoint, TaskId};
-use am_core::testing::watchdog::Watchdog;
 use am_core::{AmOptions, Context};
+use am_core_conform::watchdog::Watchdog;
 use am_via::{ShmFabric, Task};
 
 use crate::hostile_support::{Attack, alone};

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use am_core::testing::watchdog::Watchdog;
+use am_core_conform::watchdog::Watchdog;
 use am_via::Task;
 use am_via::device::NodeAddress;
 use am_via::device::shm::Shm;

@@ -1,6 +1,6 @@
 //! Random datatypes against an oracle: a plain list of basic types and displacements, built from the standard's definitions.
 
-use am_core::testing::Random;
+use am_core_conform::Random;
 
 use super::*;
 

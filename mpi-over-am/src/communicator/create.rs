@@ -557,7 +557,7 @@ mod tests {
     use crate::Settings;
     use crate::environment::Environment;
     use crate::policy::OneThread;
-    use am_core::testing::watchdog::Watchdog;
+    use am_core_conform::watchdog::Watchdog;
     use am_double::{Config, Double, network};
 
     /// The task that gives out the context ids has none left. No other task waits for them for ever.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use am_core::testing::watchdog::Watchdog;
+use am_core_conform::watchdog::Watchdog;
 use mpi_over_am::{Environment, Error, Source, Tag};
 
 #[test]

@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::one_thread::alike::common::{Communicator, Environment, job};
-use am_core::testing::{Random, is_long};
+use am_core_conform::{Random, is_long};
 use am_double::Config;
 use mpi_over_am::datatype::{Datatype, Predefined};
 use mpi_over_am::{Settings, Source, Tag, View, ViewMut};

@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use am_core::testing::watchdog::Watchdog;
+use am_core_conform::watchdog::Watchdog;
 use am_double::{Config, Double, network};
 use mpi_over_am::{Error, LockPolicy, Mode, OneThread, Settings, Source, Tag, ThreadLevel, Threads, op};
 

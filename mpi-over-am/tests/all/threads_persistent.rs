@@ -4,7 +4,7 @@
 
 use std::sync::Barrier;
 
-use am_core::testing::Random;
+use am_core_conform::Random;
 use mpi_over_am::{Error, ErrorClass, LockPolicy, Mode, PROC_NULL, Persistent, Threads, collective, op};
 
 use crate::one_thread::alike::common::pattern;

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a thread of a test says by its panic what was wrong")]
 
-use am_core::testing::Random;
+use am_core_conform::Random;
 use mpi_over_am::datatype::{Datatype, Predefined};
 use mpi_over_am::{LayoutPart, LockPolicy, Mode, Neighbours, Placement, Tested, Threads, collective, op};
 

@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, Mutex};
 
-use am_core::testing::Random;
+use am_core_conform::Random;
 use am_double::{Config, Reach};
 use mpi_over_am::op::PredefinedOp;
 use mpi_over_am::window::{Assertion, Flavor, Lock};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use am_core::testing::watchdog::Watchdog;
+use am_core_conform::watchdog::Watchdog;
 
 use super::judge::{self, JobEnd};
 use super::plan::{Plan, Victim, Way};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use am_core::Context;
 use am_core::buffer::Access;
-use am_core::testing::conformance;
+use am_core_conform::conformance;
 use am_tests::harness::{PROVIDERS, WAYS, job};
 use am_via::settings::{Device, Memory};
 use am_via::{ShmFabric, Task};

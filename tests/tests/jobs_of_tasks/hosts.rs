@@ -13,8 +13,8 @@ use am_core::buffer::Access;
 use am_core::error::{Error, RangeFault};
 use am_core::handler::{Answer, Completion};
 use am_core::task::TaskId;
-use am_core::testing::{conformance, is_long};
 use am_core::{AmOptions, GetOptions};
+use am_core_conform::{conformance, is_long};
 use am_tests::programs::{self, Scratch, amrun_on_hosts, run};
 use am_via::Task;
 use am_via_job::Carrier as _;
@@ -200,11 +200,11 @@ fn the_network_reads_memory_of_other_hosts_until_its_registration_ends() {
         let mut context = task.context().expect("libfabric is there (Debian: libfabric1)");
         let own = task.number();
         let mut block = context.alloc(LEN).expect("3 MiB of job memory");
-        block.copy_from_slice(&am_core::testing::pattern(own.into(), LEN));
+        block.copy_from_slice(&am_core_conform::pattern(own.into(), LEN));
         let exposed = context.expose(block, Access::READ_WRITE).expect("a registration is free");
         let addresses = context.address_init(exposed.address(0)).expect("all tasks exchange addresses");
         for (peer, address) in (0_u64..).zip(&addresses) {
-            let whole = am_core::testing::pattern(peer, LEN);
+            let whole = am_core_conform::pattern(peer, LEN);
             for (offset, len) in [(0, 1), (7, 4096), (0, LEN), (LEN - 1, 1)] {
                 let mut got = vec![0; len];
                 context
@@ -239,11 +239,11 @@ fn collectives_and_long_messages_cross_three_hosts() {
         let mut sum = [0_u64];
         world.allreduce(&[u64::from(rank)], &mut sum, op::Sum).expect("all tasks reduce");
         assert_eq!(sum, [u64::from(size * (size - 1) / 2)]);
-        let sent = am_core::testing::pattern(rank.into(), (1 << 20) + 3);
+        let sent = am_core_conform::pattern(rank.into(), (1 << 20) + 3);
         let mut got = vec![0_u8; sent.len()];
         let (next, previous) = ((rank + 1) % size, (rank + size - 1) % size);
         world.sendrecv(&sent, next, 1, &mut got, previous, 1).expect("the message fits");
-        assert!(got == am_core::testing::pattern(previous.into(), got.len()));
+        assert!(got == am_core_conform::pattern(previous.into(), got.len()));
         environment.finalize().expect("all tasks finalize");
     });
 }

@@ -1,7 +1,7 @@
 //! Messages that are not contiguous, between processes, with each method of memory access: they are copied from the sender's layout to the
 //! receiver's layout.
 
-use am_core::testing::pattern;
+use am_core_conform::pattern;
 use am_tests::harness::jobs;
 use mpi_over_am::datatype::{Datatype, Order, Predefined};
 use mpi_over_am::packing::{pack, unpack};

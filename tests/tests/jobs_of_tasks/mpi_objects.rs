@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a task of a test says by its panic what was wrong")]
 
-use am_core::testing::Random;
+use am_core_conform::Random;
 use am_tests::harness::{job, jobs};
 use mpi_over_am::datatype::{Datatype, Predefined};
 use mpi_over_am::op::{self, PredefinedOp};

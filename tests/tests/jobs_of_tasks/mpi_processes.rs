@@ -33,7 +33,7 @@ fn previous(world: &Communicator) -> u32 {
 
 /// Bytes that identify the sender and the offset.
 fn pattern(rank: u32, len: usize) -> Vec<u8> {
-    am_core::testing::pattern(rank.into(), len)
+    am_core_conform::pattern(rank.into(), len)
 }
 
 /// Lengths at which the protocol changes: a line, the eager limit, a packet with its headers, a piece.

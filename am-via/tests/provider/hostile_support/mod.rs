@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use am_core::testing::Random;
+use am_core_conform::Random;
 use am_via::Task;
 use am_via::device::shm::{OwnHeap, Shm, ShmOptions};
 use am_via_job::Carrier;

@@ -6,9 +6,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
 use am_core::task::TaskId;
-pub(crate) use am_core::testing::pattern;
-use am_core::testing::watchdog::Watchdog;
-use am_core::testing::{is_long, pairs};
+pub(crate) use am_core_conform::pattern;
+use am_core_conform::watchdog::Watchdog;
+use am_core_conform::{is_long, pairs};
 use am_double::{Config, Double, network};
 use mpi_over_am::{Check, CompletionVariant, Selection, Settings};
 

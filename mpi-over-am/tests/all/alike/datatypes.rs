@@ -4,7 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
 use super::common::{all_settings, job, pattern};
-use am_core::testing::{Random, pairs};
+use am_core_conform::{Random, pairs};
 use am_double::Config;
 use mpi_over_am::datatype::{Datatype, Order, Predefined};
 use mpi_over_am::packing::{pack, pack_external32, unpack, unpack_external32};

@@ -1,7 +1,7 @@
 //! Persistent and partitioned operations, matched probes, cancelling, several requests at once, and `PROC_NULL`.
 
 use super::common::{everywhere, job, networks, pattern};
-use am_core::testing::Random;
+use am_core_conform::Random;
 use am_double::Config;
 use mpi_over_am::{
     ANY_TAG, AnyCompleted, Error, ErrorClass, MessageId, Mode, PROC_NULL, PartitionedSend, RecvData,

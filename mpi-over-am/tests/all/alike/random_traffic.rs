@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use super::common::{all_settings, job};
-use am_core::testing::{Random, pairs};
+use am_core_conform::{Random, pairs};
 use am_double::Config;
 use mpi_over_am::{Settings, Source, Tag};
 

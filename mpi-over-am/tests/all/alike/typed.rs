@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use am_core::testing::watchdog::Watchdog;
+use am_core_conform::watchdog::Watchdog;
 use am_double::{Config, network};
 use bytemuck::{Pod, Zeroable};
 use mpi_over_am::{

@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::common::{Communicator, Environment, job};
-use am_core::testing::{Random, pairs};
+use am_core_conform::{Random, pairs};
 use am_double::{Config, Reach};
 use mpi_over_am::attribute::{Keyval, ObjectKind};
 use mpi_over_am::datatype::{Datatype, Predefined};

@@ -1,7 +1,7 @@
 //! A job whose tasks are threads.
 
-use crate::context::Context;
-use crate::fabric::Fabric;
+use am_core::context::Context;
+use am_core::fabric::Fabric;
 
 /// Runs `task` once for each fabric, each in its own thread with a new context.
 ///

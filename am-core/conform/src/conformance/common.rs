@@ -2,15 +2,15 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::context::Context;
-use crate::counter::Counter;
-use crate::fabric::Fabric;
-use crate::handler::{Answer, HandlerId, Message};
-use crate::task::{Endpoint, TaskId};
+use am_core::context::Context;
+use am_core::counter::Counter;
+use am_core::fabric::Fabric;
+use am_core::handler::{Answer, HandlerId, Message};
+use am_core::task::{Endpoint, TaskId};
 
 /// Bytes that depend on the task and on their offset.
 pub(super) fn pattern(task: u32, len: usize) -> Vec<u8> {
-    crate::testing::pattern(task.into(), len)
+    crate::pattern(task.into(), len)
 }
 
 /// Fills memory that must stay unchanged.
@@ -106,7 +106,7 @@ pub(super) fn register<F: Fabric>(
 pub(super) fn register_panicking<F: Fabric>(
     context: &mut Context<F>,
     handler: impl FnMut(&Message<'_>) -> Answer + Send + 'static,
-) -> (HandlerId, Option<crate::error::Error>) {
+) -> (HandlerId, Option<am_core::error::Error>) {
     let id = context.register_handler(handler).expect("register");
     (id, context.gfence().err())
 }

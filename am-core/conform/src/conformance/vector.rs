@@ -2,13 +2,13 @@
 
 use super::Check;
 use super::common::{Shared, everyone, new_counter, next, pattern, previous, register};
-use crate::buffer::{Access, JobBuffer};
-use crate::context::Context;
-use crate::error::{Error, Fault};
-use crate::fabric::Fabric;
-use crate::handler::{Answer, Completion, Scatter};
-use crate::vector::{Block, Layout, Pieces, PiecesMut};
-use crate::{AmOptions, Amsend, Get, GetOptions, Put, PutOptions};
+use am_core::buffer::{Access, JobBuffer};
+use am_core::context::Context;
+use am_core::error::{Error, Fault};
+use am_core::fabric::Fabric;
+use am_core::handler::{Answer, Completion, Scatter};
+use am_core::vector::{Block, Layout, Pieces, PiecesMut};
+use am_core::{AmOptions, Amsend, Get, GetOptions, Put, PutOptions};
 
 pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
     vec![
@@ -223,7 +223,7 @@ fn multicast<F: Fabric>(context: &mut Context<F>) {
     let handler = register(context, move |message| {
         let sink = sink.clone();
         let buffer = JobBuffer::zeroed(message.len as usize);
-        let done = move |delivered: crate::handler::Delivered| {
+        let done = move |delivered: am_core::handler::Delivered| {
             sink.with(|sink| sink.push(delivered.buffer.expect("the buffer of the destination").to_vec()));
         };
         Answer::owned(buffer, Completion::Call(Box::new(done)))
@@ -247,7 +247,7 @@ fn multicast<F: Fabric>(context: &mut Context<F>) {
         assert!(received == wanted, "{len} bytes: {} messages", received.len());
         context.gfence().expect("gfence");
     }
-    let error = context.group(&[crate::task::TaskId(context.num_tasks())]).expect_err("no such task");
+    let error = context.group(&[am_core::task::TaskId(context.num_tasks())]).expect_err("no such task");
     assert_eq!(error.fault(), Fault::Caller);
     [completed, reused].into_iter().for_each(|counter| context.remove_counter(counter));
 }

@@ -3,12 +3,12 @@
 
 use super::Check;
 use super::common::{everyone, new_counter, next};
-use crate::buffer::{Access, Executor, RemoteAddress};
-use crate::context::Context;
-use crate::error::{Error, Fault};
-use crate::fabric::{AtomicOp, Fabric, Width};
-use crate::task::TaskId;
-use crate::{Accumulation, Element, PutOptions};
+use am_core::buffer::{Access, Executor, RemoteAddress};
+use am_core::context::Context;
+use am_core::error::{Error, Fault};
+use am_core::fabric::{AtomicOp, Fabric, Width};
+use am_core::task::TaskId;
+use am_core::{Accumulation, Element, PutOptions};
 
 pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
     vec![
@@ -27,7 +27,7 @@ const REGIONS: usize = 3;
 
 fn with_words<F: Fabric>(
     context: &mut Context<F>,
-    mut check: impl FnMut(&mut Context<F>, &crate::buffer::Exposed, &[RemoteAddress]),
+    mut check: impl FnMut(&mut Context<F>, &am_core::buffer::Exposed, &[RemoteAddress]),
 ) {
     let mut regions = Vec::new();
     for _ in 0..REGIONS {
@@ -312,10 +312,10 @@ fn contention<F: Fabric>(context: &mut Context<F>) {
             let take = AtomicOp::CompareSwap { expected: 0, new: 1 };
             while context.rmw(all[0].plus(16), Width::Bits64, take).expect("rmw") != 0 {}
             let mut value = [0; 8];
-            context.get(all[0].plus(24), &mut value, crate::GetOptions::default()).expect("get");
+            context.get(all[0].plus(24), &mut value, am_core::GetOptions::default()).expect("get");
             let more = u64::from_le_bytes(value) + 1;
             let completion = context.counter().expect("counter");
-            let options = crate::PutOptions { completion: Some(completion), ..Default::default() };
+            let options = am_core::PutOptions { completion: Some(completion), ..Default::default() };
             context.put(all[0].plus(24), &more.to_le_bytes(), options).expect("put");
             context.wait_counter(completion, 1).expect("the counter reaches its value");
             context.remove_counter(completion);

@@ -2,14 +2,14 @@
 
 use super::Check;
 use super::common::{Shared, UNTOUCHED, new_counter, next, pattern, previous, register, until};
-use crate::buffer::{Access, Executor, ExposedRange, Grant, JobBuffer, RemoteAddress};
-use crate::context::Context;
-use crate::error::{Error, Fault, RangeFault, Refusal};
-use crate::fabric::{AtomicOp, Fabric, Width};
-use crate::handler::{Answer, Completion, Destination, HandlerId, Ticket};
-use crate::task::{ContextNumber, Endpoint, TaskId};
-use crate::vector::{Layout, Pieces, PiecesMut};
-use crate::{Accumulation, AmOptions, Amsend, Get, GetOptions, Put, PutOptions};
+use am_core::buffer::{Access, Executor, ExposedRange, Grant, JobBuffer, RemoteAddress};
+use am_core::context::Context;
+use am_core::error::{Error, Fault, RangeFault, Refusal};
+use am_core::fabric::{AtomicOp, Fabric, Width};
+use am_core::handler::{Answer, Completion, Destination, HandlerId, Ticket};
+use am_core::task::{ContextNumber, Endpoint, TaskId};
+use am_core::vector::{Layout, Pieces, PiecesMut};
+use am_core::{Accumulation, AmOptions, Amsend, Get, GetOptions, Put, PutOptions};
 
 pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
     vec![
@@ -436,7 +436,7 @@ fn in_handler<F: Fabric>(context: &mut Context<F>) {
     let told = Shared::<Vec<&'static str>>::new();
     let in_handler = told.clone();
     let handler = register(context, move |_| {
-        match crate::in_handler::check("amsend") {
+        match am_core::in_handler::check("amsend") {
             Err(Error::InHandler { call }) => in_handler.with(|told| told.push(call)),
             other => panic!("a handler may communicate: {other:?}"),
         }
@@ -445,14 +445,14 @@ fn in_handler<F: Fabric>(context: &mut Context<F>) {
     context.amsend(next(context), handler, &[], &[], AmOptions::default()).expect("amsend");
     until(context, &mut || told.with(|told| !told.is_empty()));
     assert_eq!(told.take(), ["amsend"]);
-    assert!(crate::in_handler::check("amsend").is_ok(), "calls are allowed again after the handler");
+    assert!(am_core::in_handler::check("amsend").is_ok(), "calls are allowed again after the handler");
 }
 
 fn tickets<F: Fabric>(context: &mut Context<F>) {
     for number in [0, 1, 77, u32::MAX] {
         let ticket = Ticket(number);
         let error = context
-            .accept(ticket, Destination::Nowhere, crate::handler::Completion::None)
+            .accept(ticket, Destination::Nowhere, am_core::handler::Completion::None)
             .expect_err("there is no such message");
         assert_eq!(error.fault(), Fault::Caller);
         assert!(matches!(error, Error::UnknownTicket { ticket } if ticket == number));

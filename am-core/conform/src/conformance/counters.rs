@@ -4,13 +4,13 @@ use super::Check;
 use std::time::{Duration, Instant};
 
 use super::common::{everyone, new_counter, next, previous, register};
-use crate::context::Context;
-use crate::counter::DestinationStatus;
-use crate::error::Error;
-use crate::fabric::Fabric;
-use crate::handler::Answer;
-use crate::task::{Endpoint, TaskId};
-use crate::{AmOptions, PollReason, Query};
+use am_core::context::Context;
+use am_core::counter::DestinationStatus;
+use am_core::error::Error;
+use am_core::fabric::Fabric;
+use am_core::handler::Answer;
+use am_core::task::{Endpoint, TaskId};
+use am_core::{AmOptions, PollReason, Query};
 
 pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
     vec![

@@ -5,12 +5,12 @@ use std::cell::RefCell;
 
 use super::Check;
 use super::common::{UNTOUCHED, lengths, new_counter, next, pattern, previous, register};
-use crate::buffer::{Access, Exposed, JobBuffer, RemoteAddress};
-use crate::context::Context;
-use crate::counter::Counter;
-use crate::fabric::Fabric;
-use crate::handler::{Answer, Completion, HandlerId};
-use crate::{AmOptions, Get, GetOptions, Put, PutOptions};
+use am_core::buffer::{Access, Exposed, JobBuffer, RemoteAddress};
+use am_core::context::Context;
+use am_core::counter::Counter;
+use am_core::fabric::Fabric;
+use am_core::handler::{Answer, Completion, HandlerId};
+use am_core::{AmOptions, Get, GetOptions, Put, PutOptions};
 
 pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
     vec![

@@ -1,5 +1,10 @@
 //! For tests of this crate and of fabrics: the conformance suite for fabrics, and tasks that are threads or take turns.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "lengths are u64 in messages and usize in memory, which have the same width here"
+)]
+
 pub mod conformance;
 mod pairs;
 mod pattern;

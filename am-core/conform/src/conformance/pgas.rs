@@ -11,15 +11,15 @@ use std::task::{Poll, Wake, Waker};
 use super::Check;
 use super::common::{next, pattern, previous};
 use super::errors::{drain, quiet_gfence};
-use crate::buffer::JobBuffer;
-use crate::context::Context;
-use crate::error::Error;
-use crate::fabric::Fabric;
-use crate::handler::HandlerSet;
-use crate::pgas::{GlobalPointer, Segment, Session, SymmetricHeap, join_all};
-use crate::task::TaskId;
-use crate::transfer::AtomicOp;
-use crate::verbs::{Get, GetOptions, Put, PutOptions};
+use am_core::buffer::JobBuffer;
+use am_core::context::Context;
+use am_core::error::Error;
+use am_core::fabric::Fabric;
+use am_core::handler::HandlerSet;
+use am_core::pgas::{GlobalPointer, Segment, Session, SymmetricHeap, join_all};
+use am_core::task::TaskId;
+use am_core::transfer::AtomicOp;
+use am_core::{Get, GetOptions, Put, PutOptions};
 
 pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
     vec![

@@ -11,14 +11,14 @@ use std::thread;
 use std::time::Duration;
 
 use super::{Random, conformance, is_long, threads};
-use crate::buffer::{
+use am_core::buffer::{
     Access, Arrived, ForEngine, Grant, InlineBytes, JobBuffer, KeepsPromises, MappedRange, RawBuffer,
     RawBytes, RemoteAddress,
 };
-use crate::error::{Outcome, Result};
-use crate::fabric::{Arrival, Event, Fabric, Limits, Memory, Peer, PeerIndex, Post, Traffic, Waker, World};
-use crate::task::{Endpoint, TaskId};
-use crate::transfer::{Atomic, AtomicOp, Body, Class, OpId, Transfer, Width};
+use am_core::error::{Outcome, Result};
+use am_core::fabric::{Arrival, Event, Fabric, Limits, Memory, Peer, PeerIndex, Post, Traffic, Waker, World};
+use am_core::task::{Endpoint, TaskId};
+use am_core::transfer::{Atomic, AtomicOp, Body, Class, OpId, Transfer, Width};
 
 /// One in this many posts, and one in this many polls that return an event, ends the turn. An empty poll always does.
 const TURN_ENDS_ONE_IN: u32 = 5;

@@ -3,13 +3,13 @@
 use super::Check;
 use super::common::{Shared, WANTED, next, panic_as_wanted, previous, register, until};
 use super::errors::next_error;
-use crate::buffer::{JobBuffer, PacketWriter};
-use crate::context::Context;
-use crate::error::{Error, Fault, Outcome, Refusal};
-use crate::fabric::Fabric;
-use crate::handler::{Answer, Completion, HandlerId};
-use crate::transfer::Gatherer;
-use crate::{AmOptions, Amsend};
+use am_core::buffer::{JobBuffer, PacketWriter};
+use am_core::context::Context;
+use am_core::error::{Error, Fault, Outcome, Refusal};
+use am_core::fabric::Fabric;
+use am_core::handler::{Answer, Completion, HandlerId};
+use am_core::transfer::Gatherer;
+use am_core::{AmOptions, Amsend};
 
 pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
     vec![("gatherer_panics_in_a_packet", in_a_packet), ("gatherer_panics_in_a_stream", in_a_stream)]
@@ -105,7 +105,7 @@ fn in_a_stream<F: Fabric>(context: &mut Context<F>) {
     let in_handler = ended.clone();
     let handler = register(context, move |message| {
         let ended = in_handler.clone();
-        let call = move |delivered: crate::handler::Delivered| {
+        let call = move |delivered: am_core::handler::Delivered| {
             let error = delivered.outcome.err().map(|error| *error);
             ended.with(|ended| ended.push((delivered.placed, error)));
         };

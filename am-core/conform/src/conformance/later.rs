@@ -2,12 +2,12 @@
 
 use super::Check;
 use super::common::{Shared, lengths, new_counter, next, pattern, previous, register, until};
-use crate::buffer::JobBuffer;
-use crate::context::Context;
-use crate::error::{Error, Fault, Refusal};
-use crate::fabric::Fabric;
-use crate::handler::{Answer, Completion, Destination, HandlerId, Ticket};
-use crate::{AmOptions, Amsend};
+use am_core::buffer::JobBuffer;
+use am_core::context::Context;
+use am_core::error::{Error, Fault, Refusal};
+use am_core::fabric::Fabric;
+use am_core::handler::{Answer, Completion, Destination, HandlerId, Ticket};
+use am_core::{AmOptions, Amsend};
 
 pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
     vec![
@@ -39,7 +39,7 @@ fn send<F: Fabric>(
     number: u32,
     len: usize,
     options: AmOptions,
-) -> crate::OwnedHandle {
+) -> am_core::OwnedHandle {
     let udata = JobBuffer::from(pattern(number, len));
     let target = next(context);
     context

@@ -2,12 +2,12 @@
 
 use super::Check;
 use super::common::{Shared, everyone, register};
-use crate::buffer::Access;
-use crate::context::Context;
-use crate::error::{Error, Fault};
-use crate::fabric::Fabric;
-use crate::handler::Answer;
-use crate::{AmOptions, task::TaskId};
+use am_core::buffer::Access;
+use am_core::context::Context;
+use am_core::error::{Error, Fault};
+use am_core::fabric::Fabric;
+use am_core::handler::Answer;
+use am_core::{AmOptions, task::TaskId};
 
 pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
     vec![

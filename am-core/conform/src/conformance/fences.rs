@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use super::Check;
 use super::common::{everyone, next, pattern, register};
-use crate::buffer::Access;
-use crate::context::Context;
-use crate::fabric::{AtomicOp, Fabric, Width};
-use crate::handler::{Answer, Completion};
-use crate::{AmOptions, GetOptions, PutOptions};
+use am_core::buffer::Access;
+use am_core::context::Context;
+use am_core::fabric::{AtomicOp, Fabric, Width};
+use am_core::handler::{Answer, Completion};
+use am_core::{AmOptions, GetOptions, PutOptions};
 
 pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
     vec![("fence_data_orders_puts", orders_puts), ("fence_ops_waits_for_handlers", waits_for_handlers)]

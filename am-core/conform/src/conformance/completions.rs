@@ -9,12 +9,12 @@ use super::common::{
     Shared, WANTED, new_counter, next, panic_as_wanted, previous, register, register_panicking, until,
 };
 use super::errors::early_or_next;
-use crate::AmOptions;
-use crate::context::Context;
-use crate::counter::Counter;
-use crate::error::{Error, Fault, Refusal};
-use crate::fabric::Fabric;
-use crate::handler::{Answer, Completion, HandlerId, Reply};
+use am_core::AmOptions;
+use am_core::context::Context;
+use am_core::counter::Counter;
+use am_core::error::{Error, Fault, Refusal};
+use am_core::fabric::Fabric;
+use am_core::handler::{Answer, Completion, HandlerId, Reply};
 
 pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
     vec![

@@ -4,13 +4,13 @@ use super::Check;
 use super::common::{
     Shared, UNTOUCHED, everyone, lengths, new_counter, next, pattern, previous, register, until, untouched,
 };
-use crate::buffer::{Access, Arrived, JobBuffer, PacketWriter};
-use crate::context::Context;
-use crate::error::Outcome;
-use crate::fabric::Fabric;
-use crate::handler::{Answer, Completion, Destination, Sink};
-use crate::transfer::Gatherer;
-use crate::{AmOptions, Amsend};
+use am_core::buffer::{Access, Arrived, JobBuffer, PacketWriter};
+use am_core::context::Context;
+use am_core::error::Outcome;
+use am_core::fabric::Fabric;
+use am_core::handler::{Answer, Completion, Destination, Sink};
+use am_core::transfer::Gatherer;
+use am_core::{AmOptions, Amsend};
 
 pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
     vec![
@@ -185,7 +185,7 @@ fn gathered<F: Fabric>(context: &mut Context<F>) {
     }
 }
 
-fn register_owned<F: Fabric>(context: &mut Context<F>, received: &Received) -> crate::handler::HandlerId {
+fn register_owned<F: Fabric>(context: &mut Context<F>, received: &Received) -> am_core::handler::HandlerId {
     let in_handler = received.clone();
     register(context, move |message| {
         let received = in_handler.clone();
@@ -280,7 +280,7 @@ fn keeps_order<F: Fabric>(context: &mut Context<F>) {
 fn taken_in_line<F: Fabric>(context: &mut Context<F>) {
     let seen = Shared::<Vec<(u64, Vec<u8>)>>::new();
     let in_handler = seen.clone();
-    let see = move |message: &crate::handler::Message<'_>| {
+    let see = move |message: &am_core::handler::Message<'_>| {
         let number = u64::from_le_bytes(message.uhdr.try_into().expect("8 bytes"));
         let bytes = message.here.expect("it fits into a packet").to_vec();
         in_handler.with(|seen| seen.push((number, bytes)));

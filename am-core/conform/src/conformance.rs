@@ -25,8 +25,8 @@ mod vector;
 use std::time::{Duration, Instant};
 
 use super::watchdog::Watchdog;
-use crate::context::Context;
-use crate::fabric::Fabric;
+use am_core::context::Context;
+use am_core::fabric::Fabric;
 
 /// One check.
 pub type Check<F> = fn(&mut Context<F>);

@@ -3,10 +3,10 @@
 
 use super::Check;
 use super::common::{Shared, everyone, new_counter, next, register, until};
-use crate::AmOptions;
-use crate::context::Context;
-use crate::fabric::Fabric;
-use crate::handler::{Answer, Completion, Reply};
+use am_core::AmOptions;
+use am_core::context::Context;
+use am_core::fabric::Fabric;
+use am_core::handler::{Answer, Completion, Reply};
 
 pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
     vec![
@@ -63,7 +63,7 @@ fn flood_with_answers<F: Fabric>(context: &mut Context<F>) {
 fn flood_of_pieces<F: Fabric>(context: &mut Context<F>) {
     let arrived = new_counter(context);
     let handler = register(context, move |message| {
-        let buffer = crate::buffer::JobBuffer::zeroed(message.len as usize);
+        let buffer = am_core::buffer::JobBuffer::zeroed(message.len as usize);
         Answer::owned(buffer, Completion::Bump(arrived))
     });
     let len = 20 * context.limits().packet_bytes_max;

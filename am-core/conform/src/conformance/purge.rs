@@ -3,14 +3,14 @@
 
 use super::Check;
 use super::common::{Shared, new_counter, pattern, register};
-use crate::buffer::{Access, JobBuffer, RemoteAddress};
-use crate::context::Context;
-use crate::counter::Counter;
-use crate::error::{Error, Refusal, Result};
-use crate::fabric::{AtomicOp, Fabric, Width};
-use crate::handler::{Answer, Completion, HandlerId};
-use crate::task::TaskId;
-use crate::{AmOptions, Amsend, GetOptions, OwnedHandle, Put, PutOptions};
+use am_core::buffer::{Access, JobBuffer, RemoteAddress};
+use am_core::context::Context;
+use am_core::counter::Counter;
+use am_core::error::{Error, Refusal, Result};
+use am_core::fabric::{AtomicOp, Fabric, Width};
+use am_core::handler::{Answer, Completion, HandlerId};
+use am_core::task::TaskId;
+use am_core::{AmOptions, Amsend, GetOptions, OwnedHandle, Put, PutOptions};
 
 pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
     vec![("purge_in_the_middle_of_everything", purge), ("purge_refuses_until_resumed", refuses)]
@@ -35,7 +35,7 @@ fn purge<F: Fabric>(context: &mut Context<F>) {
     let waits = register(context, |_| Answer::later());
     let takes = register(context, move |message| {
         let sink = sink.clone();
-        let done = move |delivered: crate::handler::Delivered| {
+        let done = move |delivered: am_core::handler::Delivered| {
             if delivered.outcome.is_ok() {
                 sink.with(|sink| {
                     sink.push(delivered.buffer.expect("the buffer of the destination").to_vec())
@@ -151,7 +151,7 @@ fn both_ways_work<F: Fabric>(context: &mut Context<F>, other: TaskId, world: &Wo
         for len in [8, 3000, 20_000] {
             context.amsend(other, world.takes, &[], &vec![1; len], AmOptions::default())?;
         }
-        context.fence_ops(Some(crate::task::Endpoint::new(other, context.endpoint().context)))
+        context.fence_ops(Some(am_core::task::Endpoint::new(other, context.endpoint().context)))
     };
     attempt(context).expect("a new operation after the purge");
 }
@@ -177,10 +177,10 @@ fn refuses<F: Fabric>(context: &mut Context<F>) {
     for result in refused {
         let error = result.expect_err("refused");
         assert!(matches!(error, Error::Purged { task, by } if task == me && by == me), "{error}");
-        assert_eq!(error.fault(), crate::error::Fault::Caller);
+        assert_eq!(error.fault(), am_core::error::Fault::Caller);
     }
     let states = context.counter_destinations(counter).expect("watched");
-    assert_eq!(states, [(me, crate::counter::DestinationStatus::Purged)]);
+    assert_eq!(states, [(me, am_core::counter::DestinationStatus::Purged)]);
     context.resume_totask(me).expect("resume");
     context.put(at, &[1; 8], options).expect("allowed again");
     context.wait_counter(counter, 1).expect("bumped");

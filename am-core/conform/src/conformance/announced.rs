@@ -2,11 +2,11 @@
 
 use super::Check;
 use super::common::{Shared, everyone, new_counter, pattern, register, until};
-use crate::buffer::JobBuffer;
-use crate::context::Context;
-use crate::fabric::Fabric;
-use crate::handler::{Answer, Completion};
-use crate::{AmOptions, Amsend};
+use am_core::buffer::JobBuffer;
+use am_core::context::Context;
+use am_core::fabric::Fabric;
+use am_core::handler::{Answer, Completion};
+use am_core::{AmOptions, Amsend};
 
 pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
     vec![("announced_many_at_once", many_at_once), ("announced_with_counters", with_counters)]

@@ -2,12 +2,12 @@
 
 use super::Check;
 use super::common::{everyone, next, pattern, previous};
-use crate::buffer::Access;
-use crate::context::Context;
-use crate::error::{Error, Fault};
-use crate::fabric::{AtomicOp, Fabric, Width};
-use crate::in_handler;
-use crate::{GetOptions, PutOptions};
+use am_core::buffer::Access;
+use am_core::context::Context;
+use am_core::error::{Error, Fault};
+use am_core::fabric::{AtomicOp, Fabric, Width};
+use am_core::in_handler;
+use am_core::{GetOptions, PutOptions};
 
 pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
     vec![
