@@ -146,18 +146,17 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     }
 
     /// Sends a message in standard mode as one packet, if that is possible at once; returns whether the message was sent. If not, nothing
-    /// was sent, and the caller must call [`try_send_again`](Self::try_send_again). This function is inlined and, until a short message is
-    /// sent, calls no other function.
+    /// was sent, and [`send_bytes_slowly`](Self::send_bytes_slowly) or [`isend_bytes_slowly`](Self::isend_bytes_slowly) sends the message,
+    /// or reports the error. This function is inlined and, until a short message is sent, calls no other function.
     #[inline(always)]
-    pub fn try_send_packet(&self, bytes: &[u8], dest: u32, tag: i32) -> bool {
+    pub fn try_send(&self, bytes: &[u8], dest: u32, tag: i32) -> bool {
         let Some(route) = self.route_now(dest, tag) else { return false };
         let Some(mut state) = self.state_briefly() else { return false };
         protocol::try_send_packet(&mut state, &route, bytes)
     }
 
-    /// Sends bytes that [`try_send_packet`](Self::try_send_packet) has not sent as one packet or in pieces, if that is possible at once;
-    /// returns whether the bytes were sent. If not, nothing was sent, and [`send_bytes_slowly`](Self::send_bytes_slowly) sends the message
-    /// or reports the error.
+    /// Sends bytes in standard mode that [`try_send`](Self::try_send) has not sent, as one packet or in pieces, if that is possible at
+    /// once; returns whether the bytes were sent. If not, nothing was sent.
     #[inline]
     pub fn try_send_again(&self, bytes: &[u8], dest: u32, tag: i32) -> bool {
         let Some(route) = self.route_now(dest, tag) else { return false };
@@ -165,13 +164,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         protocol::try_send_again(&mut state, &route, bytes)
     }
 
-    /// Sends bytes in standard mode, if that is possible at once; returns whether the bytes were sent.
-    #[inline(always)]
-    pub fn try_send(&self, bytes: &[u8], dest: u32, tag: i32) -> bool {
-        self.try_send_packet(bytes, dest, tag) || self.try_send_again(bytes, dest, tag)
-    }
-
-    /// The slow path of [`send_bytes`](Self::send_bytes).
+    /// Sends bytes in any mode that [`try_send`](Self::try_send) has not sent.
     ///
     /// # Errors
     /// Those of the send of that mode.

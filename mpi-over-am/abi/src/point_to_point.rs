@@ -21,7 +21,7 @@ use crate::errors::{on_communicator, on_communicator_in};
 use crate::failure::{Failure, Outcome};
 use crate::objects::{CommunicatorObject, MessageObject};
 use crate::requests::{Owner, handle_of, keep_request, on_requests};
-use crate::state::{Mpi, enter, enter_briefly, entered};
+use crate::state::{Mpi, enter_briefly, entered};
 use crate::statuses::{store, store_result};
 use crate::types::{
     MPI_Comm, MPI_Datatype, MPI_Message, MPI_Request, MPI_Status, RecvElements, SendElements,
@@ -62,48 +62,46 @@ unsafe fn bytes_to_send<'a>(mpi: &Mpi, (at, count, datatype): SendElements) -> O
     Some(unsafe { std::slice::from_raw_parts(at.cast(), len) })
 }
 
-/// What remains to be done after [`send_packet`].
+/// What [`send_now`] has left to be done.
 enum Remaining {
     /// Nothing: the message was sent.
     Nothing,
     /// To send this number of bytes, which could not be sent at once as one packet.
-    Bytes(&'static Mpi, usize),
+    Bytes(usize),
     /// Everything, for instance because calls take a lock, or the data are not known to be contiguous.
     Everything,
 }
 
 /// Sends a message in standard mode if it can be sent at once as one packet. Calls no function before a short message is sent, so
-/// [`mpi_send_c`] and [`mpi_isend_c`] keep their arguments in registers, and pass them on to the slow paths by a jump.
+/// [`mpi_send_c`] and [`mpi_isend_c`] keep their arguments in registers, and pass what the general path needs on by a jump: after
+/// [`Remaining::Bytes`] neither the count nor the datatype.
 #[inline(always)]
-unsafe fn send_packet(elements: SendElements, (dest, tag): (c_int, c_int), comm: MPI_Comm) -> Remaining {
-    let Some(mpi) = enter_briefly() else { return Remaining::Everything };
+unsafe fn send_now(
+    mpi: Option<&Mpi>,
+    elements: SendElements,
+    (dest, tag): (c_int, c_int),
+    comm: MPI_Comm,
+) -> Remaining {
+    let Some(mpi) = mpi else { return Remaining::Everything };
     // SAFETY: a send creates and frees no communicator.
     let Some(communicator) = (unsafe { mpi.communicator_for_a_moment(comm) }) else {
         return Remaining::Everything;
     };
-    let Some(bytes) = (unsafe { bytes_to_send(mpi, elements) }) else {
-        return Remaining::Everything;
-    };
+    let Some(bytes) = (unsafe { bytes_to_send(mpi, elements) }) else { return Remaining::Everything };
     // As an unsigned number, a negative rank is above all ranks of the communicator.
-    if communicator.try_send_packet(bytes, dest.cast_unsigned(), tag) {
-        Remaining::Nothing
-    } else {
-        Remaining::Bytes(mpi, bytes.len())
+    match communicator.try_send(bytes, dest.cast_unsigned(), tag) {
+        true => Remaining::Nothing,
+        false => Remaining::Bytes(bytes.len()),
     }
 }
 
-/// Sends bytes in standard mode that [`send_packet`] has not sent, if they can be sent at once; returns whether they were sent. If not, the
-/// caller takes the general path.
+/// Sends bytes that [`send_now`] has not sent, if they can be sent at once; returns whether they were sent.
 ///
 /// # Safety
 /// There must be `len` bytes at `at`, which the program lends for the duration of the call.
 #[inline(always)]
-unsafe fn send_packet_again(
-    mpi: &Mpi,
-    (at, len): (*const c_void, usize),
-    (dest, tag): (c_int, c_int),
-    comm: MPI_Comm,
-) -> bool {
+unsafe fn send_again(at: *const c_void, len: usize, (dest, tag): (c_int, c_int), comm: MPI_Comm) -> bool {
+    let Some(mpi) = enter_briefly() else { return false };
     // SAFETY: a send creates and frees no communicator.
     let Some(communicator) = (unsafe { mpi.communicator_for_a_moment(comm) }) else { return false };
     // SAFETY: the caller promises that there are `len` bytes at `at`, which the program lends for the duration of the call.
@@ -111,32 +109,34 @@ unsafe fn send_packet_again(
     communicator.try_send_again(bytes, dest.cast_unsigned(), tag)
 }
 
-/// Sends a message in standard mode if the message can be sent at once, in a call that has entered MPI; returns whether it was sent.
-unsafe fn send_at_once(
+/// [`send_now`] for calls that take a lock, so that they had to enter MPI before; returns whether the message was sent.
+#[inline(always)]
+unsafe fn send_locked(
     mpi: &Mpi,
+    mode: Mode,
     elements: SendElements,
-    (dest, tag): (c_int, c_int),
+    to: (c_int, c_int),
     comm: MPI_Comm,
 ) -> bool {
-    // SAFETY: a send creates and frees no communicator.
-    let Some(communicator) = (unsafe { mpi.communicator_for_a_moment(comm) }) else { return false };
-    // SAFETY: the program lends the buffer for the duration of the call.
-    let Some(bytes) = (unsafe { bytes_to_send(mpi, elements) }) else { return false };
-    let dest = dest.cast_unsigned();
-    communicator.try_send(bytes, dest, tag)
+    mode == Mode::Standard
+        && enter_briefly().is_none()
+        && matches!(unsafe { send_now(Some(mpi), elements, to, comm) }, Remaining::Nothing)
 }
 
-/// A blocking send that may have to wait, or to report an error.
+/// A blocking send in any mode, of any elements.
 #[inline(never)]
 unsafe fn send(
-    mpi: &Mpi,
     function: &str,
     mode: Mode,
     elements: SendElements,
     (dest, tag): (c_int, c_int),
     comm: MPI_Comm,
 ) -> c_int {
-    on_communicator_in(mpi, function, comm, |mpi, object| {
+    let mpi = entered!(function);
+    if unsafe { send_locked(&mpi, mode, elements, (dest, tag), comm) } {
+        return MPI_SUCCESS;
+    }
+    on_communicator_in(&mpi, function, comm, |mpi, object| {
         let dest = dest_of(dest)?;
         if let Some(bytes) = unsafe { bytes_to_send(mpi, elements) } {
             return Ok(object.communicator.send_bytes_slowly(mode, bytes, dest, tag)?);
@@ -146,17 +146,21 @@ unsafe fn send(
     })
 }
 
-/// Starts any send and stores its request in `request`.
+/// Starts a send in any mode, of any elements, and stores its request in `request`.
 #[inline(never)]
 unsafe fn start_send(
-    mpi: &Mpi,
     function: &str,
     mode: Mode,
     elements: SendElements,
     (dest, tag): (c_int, c_int),
     (comm, request): (MPI_Comm, *mut MPI_Request),
 ) -> c_int {
-    on_communicator_in(mpi, function, comm, |mpi, object| {
+    let mpi = entered!(function);
+    if unsafe { send_locked(&mpi, mode, elements, (dest, tag), comm) } {
+        unsafe { *request = handle_of(RequestId::ENDED_SEND) };
+        return MPI_SUCCESS;
+    }
+    on_communicator_in(&mpi, function, comm, |mpi, object| {
         let dest = dest_of(dest)?;
         let id = match unsafe { raw_to_send(mpi, elements) } {
             Some(bytes) => object.communicator.isend_bytes_slowly(mode, bytes, dest, tag)?,
@@ -169,72 +173,32 @@ unsafe fn start_send(
     })
 }
 
-/// A blocking send in any mode. In standard mode the fast path is tried first.
-#[inline(always)]
-unsafe fn send_in_mode(
-    function: &str,
-    mode: Mode,
-    data: SendElements,
-    to: (c_int, c_int),
-    comm: MPI_Comm,
-) -> c_int {
-    match enter(function) {
-        Ok(mpi) if mode == Mode::Standard && unsafe { send_at_once(&mpi, data, to, comm) } => MPI_SUCCESS,
-        Ok(mpi) => unsafe { send(&mpi, function, mode, data, to, comm) },
-        Err(code) => code,
-    }
-}
-
-/// Starts a send in any mode. In standard mode the fast path is tried first.
-#[inline(always)]
-unsafe fn start_send_in_mode(
-    function: &str,
-    mode: Mode,
-    data: SendElements,
-    to: (c_int, c_int),
-    (comm, request): (MPI_Comm, *mut MPI_Request),
-) -> c_int {
-    match enter(function) {
-        Ok(mpi) if mode == Mode::Standard && unsafe { send_at_once(&mpi, data, to, comm) } => {
-            unsafe { *request = handle_of(RequestId::ENDED_SEND) };
-            MPI_SUCCESS
-        }
-        Ok(mpi) => unsafe { start_send(&mpi, function, mode, data, to, (comm, request)) },
-        Err(code) => code,
-    }
-}
-
 #[inline(always)]
 pub(crate) unsafe fn mpi_send_c(elements: SendElements, dest: c_int, tag: c_int, comm: MPI_Comm) -> c_int {
     let (buf, count, datatype) = elements;
     unsafe {
-        match send_packet(elements, (dest, tag), comm) {
+        match send_now(enter_briefly(), elements, (dest, tag), comm) {
             Remaining::Nothing => MPI_SUCCESS,
-            Remaining::Bytes(mpi, len) => send_bytes(buf, len, mpi, dest, tag, comm),
+            Remaining::Bytes(len) => send_bytes(buf, len, dest, tag, comm),
             Remaining::Everything => send_anything(buf, count, datatype, dest, tag, comm),
         }
     }
 }
 
-/// Sends bytes in standard mode that [`send_packet`] has not sent. This function has its arguments in the same registers as the program's
-/// call, and does not unwind, so that a jump can reach it.
+/// Sends the [bytes](Remaining::Bytes) that are left. Has the C calling convention and does not unwind, like [`send_anything`], so that a
+/// jump can reach both.
 #[inline(never)]
 unsafe extern "C" fn send_bytes(
     buf: *const c_void,
     len: usize,
-    mpi: &'static Mpi,
     dest: c_int,
     tag: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    if unsafe { send_packet_again(mpi, (buf, len), (dest, tag), comm) } {
+    if unsafe { send_again(buf, len, (dest, tag), comm) } {
         return MPI_SUCCESS;
     }
-    let data = (buf, len as i64, MPI_BYTE);
-    match enter("MPI_Send") {
-        Ok(mpi) => unsafe { send(&mpi, "MPI_Send", Mode::Standard, data, (dest, tag), comm) },
-        Err(code) => code,
-    }
+    unsafe { send_anything(buf, len as i64, MPI_BYTE, dest, tag, comm) }
 }
 
 #[inline(never)]
@@ -246,7 +210,7 @@ unsafe extern "C" fn send_anything(
     tag: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    unsafe { send_in_mode("MPI_Send", Mode::Standard, (buf, count, datatype), (dest, tag), comm) }
+    unsafe { send("MPI_Send", Mode::Standard, (buf, count, datatype), (dest, tag), comm) }
 }
 
 #[inline(always)]
@@ -259,39 +223,32 @@ pub(crate) unsafe fn mpi_isend_c(
 ) -> c_int {
     let (buf, count, datatype) = elements;
     unsafe {
-        match send_packet(elements, (dest, tag), comm) {
+        match send_now(enter_briefly(), elements, (dest, tag), comm) {
             Remaining::Nothing => {
                 *request = handle_of(RequestId::ENDED_SEND);
                 MPI_SUCCESS
             }
-            Remaining::Bytes(mpi, len) => start_bytes(buf, len, mpi, dest, tag, comm, request),
+            Remaining::Bytes(len) => start_bytes(buf, len, dest, tag, comm, request),
             Remaining::Everything => start_anything(buf, count, datatype, dest, tag, comm, request),
         }
     }
 }
 
-/// Like [`send_bytes`], for `MPI_Isend`: stores the request of the send.
+/// Like [`send_bytes`], for `MPI_Isend`.
 #[inline(never)]
 unsafe extern "C" fn start_bytes(
     buf: *const c_void,
     len: usize,
-    mpi: &'static Mpi,
     dest: c_int,
     tag: c_int,
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    if unsafe { send_packet_again(mpi, (buf, len), (dest, tag), comm) } {
+    if unsafe { send_again(buf, len, (dest, tag), comm) } {
         unsafe { *request = handle_of(RequestId::ENDED_SEND) };
         return MPI_SUCCESS;
     }
-    let data = (buf, len as i64, MPI_BYTE);
-    match enter("MPI_Isend") {
-        Ok(mpi) => unsafe {
-            start_send(&mpi, "MPI_Isend", Mode::Standard, data, (dest, tag), (comm, request))
-        },
-        Err(code) => code,
-    }
+    unsafe { start_anything(buf, len as i64, MPI_BYTE, dest, tag, comm, request) }
 }
 
 #[inline(never)]
@@ -305,7 +262,7 @@ unsafe extern "C" fn start_anything(
     request: *mut MPI_Request,
 ) -> c_int {
     let (data, to) = ((buf, count, datatype), (dest, tag));
-    unsafe { start_send_in_mode("MPI_Isend", Mode::Standard, data, to, (comm, request)) }
+    unsafe { start_send("MPI_Isend", Mode::Standard, data, to, (comm, request)) }
 }
 
 /// The sends of the other modes.
@@ -318,7 +275,7 @@ macro_rules! sends {
             tag: c_int,
             comm: MPI_Comm,
         ) -> c_int {
-            unsafe { send_in_mode(concat!("MPI_", $name), Mode::$mode, elements, (dest, tag), comm) }
+            unsafe { send(concat!("MPI_", $name), Mode::$mode, elements, (dest, tag), comm) }
         }
 
         #[inline(always)]
@@ -330,7 +287,7 @@ macro_rules! sends {
             request: *mut MPI_Request,
         ) -> c_int {
             let function = concat!("MPI_", $started);
-            unsafe { start_send_in_mode(function, Mode::$mode, elements, (dest, tag), (comm, request)) }
+            unsafe { start_send(function, Mode::$mode, elements, (dest, tag), (comm, request)) }
         }
     )* };
 }

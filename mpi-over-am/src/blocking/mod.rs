@@ -2,7 +2,7 @@
 
 mod buffered;
 
-use am_core::buffer::{RawBuffer, RawBytes};
+use am_core::buffer::RawBuffer;
 use am_core::fabric::Fabric;
 use am_core::task::TaskId;
 
@@ -14,7 +14,7 @@ use crate::policy::LockPolicy;
 use crate::progress::{end, receive_in_line, receive_pieces};
 use crate::protocol::{
     Borrowed, send, send_bytes_or_start, send_or_start, start_into, start_receive, start_receive_data,
-    try_send,
+    try_send, try_send_again,
 };
 use crate::request_id::RequestId;
 use crate::state::State;
@@ -35,10 +35,7 @@ pub(crate) fn send_data<F: Fabric, L: LockPolicy>(
     data: &SendData,
 ) -> Result<()> {
     match data.as_bytes() {
-        Some(bytes) if gives_turn_up(state, mode) => send_raw_and_wait(state, mode, *route, bytes),
-        Some(bytes) => {
-            buffer::with_slice(bytes, |bytes| send(state, mode, route, Borrowed(bytes))).map(|_| ())
-        }
+        Some(bytes) => buffer::with_slice(bytes, |bytes| send_bytes(state, mode, route, bytes)),
         None => {
             let request = send_or_start(state, mode, route, data)?;
             wait_for_send(state, request)
@@ -59,7 +56,13 @@ pub(crate) fn send_bytes<F: Fabric, L: LockPolicy>(
     bytes: &[u8],
 ) -> Result<()> {
     if gives_turn_up(state, mode) {
-        return buffer::lend_raw(bytes, |bytes| send_raw_and_wait(state, mode, *route, bytes));
+        return buffer::lend_raw(bytes, |bytes| {
+            let request = send_bytes_or_start(state, mode, route, bytes)?;
+            wait_for_send(state, request)
+        });
+    }
+    if mode == Mode::Standard && try_send_again(state, route, bytes) {
+        return Ok(());
     }
     send(state, mode, route, Borrowed(bytes)).map(|_| ())
 }
@@ -69,18 +72,6 @@ pub(crate) fn send_bytes<F: Fabric, L: LockPolicy>(
 #[inline(always)]
 fn gives_turn_up<F: Fabric, L: LockPolicy>(state: &Turn<'_, F, L>, mode: Mode) -> bool {
     L::takes_turns() || mode == Mode::Synchronous || !state.schedules.is_empty()
-}
-
-/// Sends bytes as a request, and waits for it.
-#[inline(never)]
-fn send_raw_and_wait<F: Fabric, L: LockPolicy>(
-    state: &mut Turn<'_, F, L>,
-    mode: Mode,
-    route: Route,
-    bytes: RawBytes,
-) -> Result<()> {
-    let request = send_bytes_or_start(state, mode, &route, bytes)?;
-    wait_for_send(state, request)
 }
 
 /// Receives, and returns when the message has arrived. `source` is the only possible sender, if it is known.

@@ -214,10 +214,6 @@ impl Load for Starting<'_> {
         self.start(state, route, |state, held| synchronous::try_send(state, route, *held))
     }
 
-    fn try_in_pieces<F: Fabric>(&self, state: &mut State<F>, route: &Route) -> Result<bool> {
-        Ok(buffer::with_slice(self.bytes, |bytes| in_pieces::try_send(state, *route, bytes)))
-    }
-
     fn send_in_pieces<F: Fabric>(
         &mut self,
         state: &mut State<F>,
@@ -363,6 +359,9 @@ pub(crate) fn send_bytes_or_start<F: Fabric>(
     bytes: RawBytes,
 ) -> Result<RequestId> {
     let mut request = RequestId::ENDED_SEND;
+    if mode == Mode::Standard && buffer::with_slice(bytes, |bytes| try_send_again(state, route, bytes)) {
+        return Ok(request);
+    }
     send(state, mode, route, Starting { bytes, request: &mut request }).map(|_| request)
 }
 

@@ -74,7 +74,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.isend_bytes_slowly(mode, bytes, dest, tag)
     }
 
-    /// The slow path of [`isend_bytes`](Self::isend_bytes).
+    /// Starts a send, in any mode, of bytes that [`try_send`](Self::try_send) has not sent.
     ///
     /// # Errors
     /// Those of [`isend_data`](Self::isend_data).
