@@ -44,10 +44,9 @@
 //! * A peer that breaks the protocol and ignores its credits can make this task use memory without bound.
 //! * Threads of *one process* can have a data race on exposed memory. [`Exposed`] reads and writes by relaxed atomics, but the engine and
 //!   the fabrics copy by plain instructions. So a put or get races with a local access to the same bytes if both happen in one process at
-//!   the same time: between two contexts of one task, and over the networks of tests. Rust does not define what
-//!   follows. On x86-64 we know of no other effect than a mixture of old and new bytes. Programs avoid it as they avoid mixtures between
-//!   processes: by a counter or a fence between the two accesses. The same holds if atomics of 32 bits and of 64 bits access the same
-//!   bytes.
+//!   the same time: between two contexts of one task, and over the networks of tests. Rust does not define what follows. On x86-64 we know
+//!   of no other effect than a mixture of old and new bytes. Programs avoid it as they avoid mixtures between processes: by a counter or a
+//!   fence between the two accesses. The same holds if atomics of 32 bits and of 64 bits access the same bytes.
 //!
 //! # A program
 //!

@@ -1,9 +1,9 @@
 //! An emulated Virtual Interface Architecture, and am-core's Fabric on it.
 //!
 //! From the top down: [`fabric`] carries am-core over [`vipl`], which implements VIA, over a [`device`]: `shm`, the memory of a job on one
-//! machine, with libfabric between machines. [`job`] contains the files and settings that the tasks of a job
-//! share. [`Task::join`] is the entry point. The crate `am-via-launch` starts jobs (`amrun`), and `am-via-conform` is the conformance suite
-//! of the provider (`am-conform`).
+//! machine, with libfabric between machines. [`job`] contains the files and settings that the tasks of a job share. [`Task::join`] is the
+//! entry point. The crate `am-via-launch` starts jobs (`amrun`), and `am-via-conform` is the conformance suite of the provider
+//! (`am-conform`).
 //!
 //! A task joins its job and opens a context; a program that no launcher started is a job of one:
 //!
@@ -41,8 +41,8 @@
 //! * A task that writes to job memory without this crate (by C, `unsafe` code or files in `/proc`, or as an attacker) is not contained: it
 //!   can change all bytes of all tasks there.
 //! * A peer that ignores its credits can make this task use memory without bound.
-//! * Between two NICs of one process, a transfer races with a local access to
-//!   the same bytes (`Memory::read`, `Memory::write`): both are plain copies. Wait for the descriptor first.
+//! * Between two NICs of one process, a transfer races with a local access to the same bytes (`Memory::read`, `Memory::write`): both are
+//!   plain copies. Wait for the descriptor first.
 
 /// Public, since the compiler shares only what other crates can name; no part of the interface.
 #[cfg(debug_assertions)]
