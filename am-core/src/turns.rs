@@ -4,16 +4,19 @@
 //! threads. A thread that wants the lock increments a count and rings the task's doorbell; the poller sees the count, and releases the lock
 //! before it polls again. A ring just before the poller sleeps may be lost, so the thread rings until it has the lock. A thread may also
 //! wait for the results of pollers without polling itself ([`sleep`](Turns::sleep)), and then takes the lock like any other thread.
+//!
+//! If several threads have waited in vain for a while, one of them polls for all, and the others sleep until it tells them to look
+//! ([`part`](Turns::part)).
 
 #[cfg(loom)]
 use loom::{
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
     sync::{Condvar, Mutex as PlainMutex},
     thread::yield_now,
 };
 #[cfg(not(loom))]
 use std::{
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
     sync::{Condvar, Mutex, Mutex as PlainMutex, MutexGuard},
     thread::yield_now,
 };
@@ -21,8 +24,13 @@ use std::{
 #[cfg(loom)]
 use model::{Mutex, MutexGuard};
 use std::sync::{PoisonError, TryLockError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+/// How long nothing happens in a task until all but one of its waiting threads sleep. Before that, each polls in its turns: to wake a
+/// thread takes longer than a turn.
+const AWAKE: Duration = if cfg!(loom) { Duration::ZERO } else { Duration::from_millis(100) };
+/// Number of sleeps in vain of the thread that polls for all until the others look nevertheless: a minute.
+const VAIN_MAX: u32 = 120;
 /// Attempts to take the lock between two rings. A loom model rings before each attempt.
 const LOOKS_BETWEEN_RINGS: u32 = if cfg!(loom) { 1 } else { 50 };
 
@@ -39,6 +47,30 @@ pub struct Turns<T> {
     falling_asleep: PlainMutex<()>,
     /// Signalled after each round of a poller that made progress.
     moved: Condvar,
+    /// Whether a thread polls for all. Changed during turns only.
+    has_poller: AtomicBool,
+    /// Number of turns in which a call has ended. Changed during turns only.
+    calls_ended: AtomicUsize,
+}
+
+/// A thread's wait for something that may take long.
+#[derive(Debug, Default)]
+pub struct Waiter {
+    /// The time since which nothing has happened, and [`Turns::calls_ended`] then.
+    since: Option<(Instant, usize)>,
+    polls_for_all: bool,
+    sleeps_in_vain: u32,
+}
+
+/// What a thread does in its wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// It polls in its turns.
+    Polls,
+    /// It polls, and sleeps in its turn. The other threads that wait sleep until it tells them to look.
+    PollsForAll,
+    /// It sleeps until another thread tells it to look ([`Turns::sleep`]).
+    Sleeps,
 }
 
 /// A thread's turn with the value; dropping this ends the turn. If a thread panics during its turn, other threads can still use the value,
@@ -55,6 +87,8 @@ impl<T> Turns<T> {
             sleeping: AtomicUsize::new(0),
             falling_asleep: PlainMutex::new(()),
             moved: Condvar::new(),
+            has_poller: AtomicBool::new(false),
+            calls_ended: AtomicUsize::new(0),
         }
     }
 
@@ -67,6 +101,8 @@ impl<T> Turns<T> {
             sleeping: AtomicUsize::new(0),
             falling_asleep: PlainMutex::new(()),
             moved: Condvar::new(),
+            has_poller: AtomicBool::new(false),
+            calls_ended: AtomicUsize::new(0),
         }
     }
 
@@ -136,6 +172,65 @@ impl<T> Turns<T> {
             // lock, all threads that are counted wait.
             drop(self.falling_asleep.lock().unwrap_or_else(PoisonError::into_inner));
             self.moved.notify_all();
+        }
+    }
+
+    /// Whether a thread polls for all.
+    pub fn has_poller(&self) -> bool {
+        self.has_poller.load(Ordering::Relaxed)
+    }
+
+    /// Notes, during a turn, that its call ends. What the call has found may be what another thread waits for: the thread that polls for
+    /// all sees the note in its next turn.
+    pub fn end_call(&self) {
+        self.calls_ended.store(self.calls_ended.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// The part of a thread that has found nothing in its turn, in which it calls this.
+    pub fn part(&self, waiter: &mut Waiter) -> Part {
+        // Alone, a thread decides by itself when it sleeps.
+        if !self.is_wanted() && !self.has_poller() {
+            return Part::Polls;
+        }
+        let ended = self.calls_ended.load(Ordering::Relaxed);
+        match waiter.since {
+            Some((since, seen)) if seen == ended => {
+                if waiter.polls_for_all {
+                    return Part::PollsForAll;
+                }
+                if since.elapsed() < AWAKE {
+                    return Part::Polls;
+                }
+            }
+            _ => {
+                self.leave(waiter);
+                waiter.since = Some((Instant::now(), ended));
+                return Part::Polls;
+            }
+        }
+        if self.has_poller() {
+            return Part::Sleeps;
+        }
+        self.has_poller.store(true, Ordering::Relaxed);
+        waiter.polls_for_all = true;
+        Part::PollsForAll
+    }
+
+    /// For the thread that polls for all, after it has slept in its turn. If something has happened, which only another thread may know,
+    /// all threads look, and poll for a while.
+    pub fn after_sleep(&self, waiter: &mut Waiter, has_happened: bool) {
+        waiter.sleeps_in_vain += 1;
+        // A wake-up may have been lost.
+        if has_happened || waiter.sleeps_in_vain >= VAIN_MAX {
+            self.leave(waiter);
+        }
+    }
+
+    /// Ends a thread's wait, or its part in it, during its turn. If the thread has polled for all, the others look.
+    pub fn leave(&self, waiter: &mut Waiter) {
+        if std::mem::take(waiter).polls_for_all {
+            self.has_poller.store(false, Ordering::Relaxed);
+            self.tell_sleepers();
         }
     }
 
@@ -216,7 +311,7 @@ mod loom_tests {
     use loom::sync::{Condvar, Mutex};
     use loom::thread;
 
-    use super::{Duration, Turns};
+    use super::{Duration, Part, Turns, Waiter};
 
     /// What a fabric sleeps on.
     #[derive(Debug)]
@@ -267,7 +362,47 @@ mod loom_tests {
     }
 
     fn add(turns: &Turns<u32>, doorbell: &Doorbell) {
-        *turns.enter(|| doorbell.ring()) += 1;
+        let mut turn = turns.enter(|| doorbell.ring());
+        *turn += 1;
+        turns.end_call();
+        turns.tell_sleepers();
+    }
+
+    /// Waits until the value is at least `wanted`, as calls of MPI do.
+    fn wait(turns: &Turns<u32>, doorbell: &Doorbell, wanted: u32) {
+        let ring = || doorbell.ring();
+        let (mut waiter, mut turn) = (Waiter::default(), turns.enter(ring));
+        while *turn < wanted {
+            match turns.part(&mut waiter) {
+                Part::Sleeps => turn = turns.sleep(turn, Duration::MAX, ring),
+                _ if turns.is_wanted() => {
+                    drop(turn);
+                    turns.give_way();
+                    turn = turns.enter(ring);
+                }
+                _ => {
+                    doorbell.sleep();
+                    turns.after_sleep(&mut waiter, true);
+                }
+            }
+        }
+        turns.leave(&mut waiter);
+        turns.end_call();
+    }
+
+    /// Whichever thread polls for both, the other is told, and polls when that thread leaves.
+    #[test]
+    fn loom_of_two_threads_that_wait_one_polls_for_both() {
+        model([
+            |turns, doorbell| {
+                add(turns, doorbell);
+                wait(turns, doorbell, 2);
+            },
+            |turns, doorbell| {
+                wait(turns, doorbell, 1);
+                add(turns, doorbell);
+            },
+        ]);
     }
 
     /// A ring before the poller sleeps is lost, so the thread that waits repeats it.

@@ -11,7 +11,7 @@ use crate::buffer::JobBuffer;
 use crate::context::Context;
 use crate::counter::Counter;
 use crate::error::{Error, Result};
-use crate::fabric::{Fabric, InLine, Peer, PeerIndex};
+use crate::fabric::{Fabric, InLine, NO_SPIN, Peer, PeerIndex};
 use crate::handler::HandlerSet;
 use crate::in_handler;
 use crate::record::{self, Event, EventKind, Span};
@@ -304,6 +304,18 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         let moved = self.round(Errors::Keep)?;
         self.sleep_unless(moved, polls, Errors::Keep, Duration::MAX);
         Ok(())
+    }
+
+    /// One round of [`wait_until`](Self::wait_until) without a spin, for a thread that waits for others, too. Returns false if nothing has
+    /// happened until the end of the longest sleep.
+    ///
+    /// # Errors
+    /// Those of [`wait_until`](Self::wait_until).
+    pub fn wait_round(&mut self) -> Result<bool> {
+        let begun = Instant::now();
+        let moved = self.round(Errors::Report)?;
+        self.sleep_unless(moved, &mut { NO_SPIN }, Errors::Report, Duration::MAX);
+        Ok(moved || begun.elapsed() < SLEEP_MAX)
     }
 
     /// Borrows the messages of `source`, to take them in line, and the handlers. The caller must be the only possible receiver of these

@@ -14,6 +14,7 @@ use std::fmt::Debug;
 use std::ops::DerefMut;
 
 use am_core::fabric::Waker;
+use am_core::turns::{Part, Waiter};
 
 pub use by_call::{ByCall, Call};
 pub use one_thread::OneThread;
@@ -62,6 +63,30 @@ pub trait StateCell<T>: Debug {
 
     /// Gives the turn up for threads that want one, and waits for the calling thread's next turn.
     fn pass<'a>(&'a self, held: &mut Self::Held<'a>);
+
+    /// What a thread does that has found nothing in its turn ([`am_core::turns::Turns::part`]).
+    fn part(&self, _waiter: &mut Waiter) -> Part {
+        Part::Polls
+    }
+
+    /// Ends the part of a thread in its wait, in its turn.
+    fn leave(&self, _waiter: &mut Waiter) {}
+
+    /// Whether a thread polls for others that sleep.
+    fn has_poller(&self) -> bool {
+        false
+    }
+
+    /// After a sleep of the thread that polls for all, in its turn ([`am_core::turns::Turns::after_sleep`]).
+    fn after_sleep(&self, _waiter: &mut Waiter, _has_happened: bool) {}
+
+    /// Lets the threads that sleep in their wait look again, in the caller's turn.
+    fn tell_sleepers(&self) {}
+
+    /// Gives the turn up until another thread tells this one to look again, and waits for the calling thread's next turn.
+    fn sleep<'a>(&'a self, held: &mut Self::Held<'a>) {
+        self.pass(held);
+    }
 
     /// Runs code of the program. If threads take turns, the code runs outside the turn: it may make calls, and wait for threads that do.
     fn outside<'a, R>(&'a self, held: &mut Self::Held<'a>, code: impl FnOnce() -> R) -> R;

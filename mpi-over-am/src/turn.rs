@@ -4,6 +4,7 @@ use std::ops::{Deref, DerefMut};
 
 use am_core::Context;
 use am_core::fabric::Fabric;
+use am_core::turns::{Part, Waiter};
 
 use crate::error::{Error, Result};
 use crate::handlers::MpiHandlers;
@@ -54,13 +55,30 @@ impl<'a, F: Fabric, L: LockPolicy> Turn<'a, F, L> {
         done: &mut dyn FnMut(&mut Context<F, MpiHandlers>, &Schedules) -> bool,
     ) -> Result<()> {
         let cell = self.cell;
+        let mut waiting = Waiting::<F, L> { cell, waiter: Waiter::default() };
+        let mut part = Part::Polls;
         loop {
             drive_schedules(&mut self.held);
-            self.run_operators();
+            if self.held.schedules.is_at_operator() {
+                // The program's code may take long, and no other thread would poll meanwhile.
+                cell.leave(&mut waiting.waiter);
+                part = Part::Polls;
+                self.run_operators();
+            }
             match self.held.look_at_boards(done, || cell.is_wanted())? {
                 Looked::Done => return Ok(()),
-                Looked::GoOn => continue,
+                Looked::GoOn => {
+                    cell.tell_sleepers();
+                    continue;
+                }
                 Looked::InVain => {}
+            }
+            if part != Part::Polls || cell.has_poller() {
+                if self.wait_beside_others(part, &mut waiting.waiter, done)? {
+                    return Ok(());
+                }
+                part = cell.part(&mut waiting.waiter);
+                continue;
             }
             let State { context, schedules, .. } = &mut *self.held;
             let (mut found, mut looks) = (false, 0);
@@ -73,8 +91,51 @@ impl<'a, F: Fabric, L: LockPolicy> Turn<'a, F, L> {
             if found {
                 return Ok(());
             }
+            part = cell.part(&mut waiting.waiter);
+            if cell.has_poller() {
+                cell.tell_sleepers();
+            }
             self.pass();
         }
+    }
+
+    /// One round of a wait while other threads wait, too, and one of them polls for all. Returns whether `done` has returned true.
+    #[cold]
+    #[inline(never)]
+    fn wait_beside_others(
+        &mut self,
+        part: Part,
+        waiter: &mut Waiter,
+        done: &mut dyn FnMut(&mut Context<F, MpiHandlers>, &Schedules) -> bool,
+    ) -> Result<bool> {
+        let cell = self.cell;
+        let State { context, schedules, .. } = &mut *self.held;
+        if done(context, schedules) {
+            return Ok(true);
+        }
+        if schedules.can_go_on(context, true) {
+            cell.tell_sleepers();
+            return Ok(false);
+        }
+        match part {
+            // The turn in which the part was decided may have ended, and the thread that polls for all may have left since.
+            Part::Sleeps if cell.has_poller() => {
+                cell.sleep(&mut self.held);
+                *waiter = Waiter::default();
+            }
+            Part::PollsForAll if !cell.is_wanted() => {
+                // It may be a change in memory that only the thread that waits for it knows.
+                let has_happened = context.wait_round()?;
+                cell.after_sleep(waiter, has_happened);
+            }
+            _ => {
+                if context.probe()? {
+                    cell.tell_sleepers();
+                }
+                self.pass();
+            }
+        }
+        Ok(false)
     }
 
     /// Runs the user-defined operators that schedules have reached, outside the turn; returns whether there was one.
@@ -170,6 +231,18 @@ impl<'a, F: Fabric, L: LockPolicy> Turn<'a, F, L> {
             return Ok(());
         }
         self.held.wait_for(|context| is_over(context, request))
+    }
+}
+
+/// A wait, which ends in the caller's turn.
+struct Waiting<'a, F: Fabric, L: LockPolicy> {
+    cell: &'a L::Cell<State<F>>,
+    waiter: Waiter,
+}
+
+impl<F: Fabric, L: LockPolicy> Drop for Waiting<'_, F, L> {
+    fn drop(&mut self) {
+        self.cell.leave(&mut self.waiter);
     }
 }
 

@@ -64,6 +64,11 @@ impl Schedules {
         self.outside.contains(&request)
     }
 
+    /// Whether an operator has to run.
+    pub(crate) fn is_at_operator(&self) -> bool {
+        !self.at_operators.is_empty()
+    }
+
     /// Takes a schedule whose operator has to run. The caller must report the operator's end with [`end_operator`](Self::end_operator).
     pub(crate) fn begin_operator(&mut self) -> Option<AtOperator> {
         let running = self.at_operators.pop()?;

@@ -136,15 +136,27 @@ static void *polls(void *unused) {
 
 static void poller(void) { beside(polls); }
 
+/* Two threads of each task wait for messages that nobody sends. */
+static void *receives(void *unused) {
+    receive_from(1 - rank, 14);
+    return unused;
+}
+
+static void two_threads(void) {
+    pthread_t other;
+    pthread_create(&other, NULL, receives, NULL);
+    receive_from(1 - rank, 13);
+}
+
 int main(int argc, char **argv) {
     const struct { const char *name; void (*run)(void); } shapes[] = {
         {"cycle", cycle}, {"reversed", reversed}, {"sends", sends}, {"barrier", barrier},
         {"ended", ended}, {"wrong_tag", wrong_tag}, {"slow", slow}, {"lock", lock},
         {"probes", probes}, {"sleeper", sleeper}, {"computer", computer},
-        {"poller", poller},
+        {"poller", poller}, {"two_threads", two_threads},
     };
     if (argc > 2) slow_seconds = (unsigned)atoi(argv[2]);
-    const char *with_threads[] = {"probes", "sleeper", "computer", "poller"};
+    const char *with_threads[] = {"probes", "sleeper", "computer", "poller", "two_threads"};
     int level = MPI_THREAD_SINGLE;
     for (size_t at = 0; at < sizeof with_threads / sizeof *with_threads; at++)
         if (argc > 1 && strcmp(argv[1], with_threads[at]) == 0) level = MPI_THREAD_MULTIPLE;

@@ -9,10 +9,11 @@ use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use am_core::fabric::Waker;
 use am_core::record::{self, Event, EventKind};
-use am_core::turns::{Turn, Turns};
+use am_core::turns::{Part, Turn, Turns, Waiter};
 
 use super::{LockPolicy, StateCell};
 
@@ -127,6 +128,7 @@ fn end_locked() -> bool {
         let calls = mine.calls.get() - 1;
         mine.calls.set(calls);
         if calls == 0 {
+            LOCK.end_call();
             drop(mine.turn.take().map(ManuallyDrop::into_inner));
         }
         calls > 0
@@ -168,6 +170,7 @@ impl ByCall {
             return code();
         }
         let _back = CallsBack(MINE.with(|mine| {
+            LOCK.end_call();
             drop(mine.turn.take().map(ManuallyDrop::into_inner));
             mine.calls.take()
         }));
@@ -248,6 +251,26 @@ impl<T> Drop for Back<'_, '_, T> {
     }
 }
 
+impl<T> CallCell<T> {
+    /// Ends the turn of a call that is not nested; `next` returns the call's next turn.
+    fn between_turns<'a>(
+        &'a self,
+        held: &mut Held<'a, T>,
+        next: impl FnOnce(Turn<'static, ()>) -> Turn<'static, ()>,
+    ) {
+        held.0 = None;
+        MINE.with(|mine| {
+            if mine.calls.get() == 1
+                && let Some(turn) = mine.turn.take()
+            {
+                mine.turn.set(Some(ManuallyDrop::new(next(ManuallyDrop::into_inner(turn)))));
+            }
+        });
+        // This cannot panic: every other call ends its borrow before it releases the lock.
+        held.0 = Some(self.0.borrow_mut());
+    }
+}
+
 impl<T: Debug> StateCell<T> for CallCell<T> {
     type Held<'a>
         = Held<'a, T>
@@ -282,18 +305,37 @@ impl<T: Debug> StateCell<T> for CallCell<T> {
     /// A nested call keeps the lock, unless the call is made by a callback ([`ByCall::outside`]).
     #[cold]
     fn pass<'a>(&'a self, held: &mut Held<'a, T>) {
-        held.0 = None;
-        MINE.with(|mine| {
-            if mine.calls.get() == 1
-                && let Some(turn) = mine.turn.take()
-            {
-                drop(ManuallyDrop::into_inner(turn));
-                LOCK.give_way();
-                mine.turn.set(Some(ManuallyDrop::new(LOCK.enter(ring))));
-            }
+        self.between_turns(held, |turn| {
+            drop(turn);
+            LOCK.give_way();
+            LOCK.enter(ring)
         });
-        // This cannot panic: every other call ends its borrow before it releases the lock.
-        held.0 = Some(self.0.borrow_mut());
+    }
+
+    fn part(&self, waiter: &mut Waiter) -> Part {
+        // A nested call cannot give its turn up.
+        if MINE.with(|mine| mine.calls.get()) == 1 { LOCK.part(waiter) } else { Part::Polls }
+    }
+
+    fn leave(&self, waiter: &mut Waiter) {
+        LOCK.leave(waiter);
+    }
+
+    fn has_poller(&self) -> bool {
+        LOCK.has_poller()
+    }
+
+    fn after_sleep(&self, waiter: &mut Waiter, has_happened: bool) {
+        LOCK.after_sleep(waiter, has_happened);
+    }
+
+    fn tell_sleepers(&self) {
+        LOCK.tell_sleepers();
+    }
+
+    #[cold]
+    fn sleep<'a>(&'a self, held: &mut Held<'a, T>) {
+        self.between_turns(held, |turn| LOCK.sleep(turn, Duration::MAX, ring));
     }
 
     /// Ends the borrow while `code` runs. The call keeps the lock of the process; the layer above releases the lock around a callback of

@@ -4,9 +4,10 @@ use std::fmt::{self, Debug};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use am_core::fabric::Waker;
-use am_core::turns::{self, Turns};
+use am_core::turns::{Part, Turn, Turns, Waiter};
 
 use super::{Field, LockPolicy, StateCell};
 
@@ -40,55 +41,73 @@ impl<T: Debug> Debug for InTurns<T> {
     }
 }
 
-/// A thread's turn. `None` only while [`StateCell::pass`] or [`StateCell::outside`] has given it up.
+/// A thread's turn. `None` only while [`StateCell::pass`], [`StateCell::sleep`] or [`StateCell::outside`] has given it up.
 #[derive(Debug)]
-pub struct Held<'a, T>(Option<Owned<'a, T>>);
-
-#[derive(Debug)]
-struct Owned<'a, T> {
-    turn: turns::Turn<'a, T>,
-    owner: &'a AtomicUsize,
+pub struct Held<'a, T: Debug> {
+    turn: Option<Turn<'a, T>>,
+    cell: &'a InTurns<T>,
 }
 
-impl<T> Drop for Owned<'_, T> {
-    fn drop(&mut self) {
-        self.owner.store(0, Ordering::Relaxed);
+impl<'a, T: Debug> Held<'a, T> {
+    /// Takes the turn out.
+    fn give_up(&mut self) -> Option<Turn<'a, T>> {
+        self.cell.owner.store(0, Ordering::Relaxed);
+        self.turn.take()
+    }
+
+    /// The next turn has begun.
+    fn resume(&mut self, turn: Turn<'a, T>) {
+        self.cell.owner.store(this_thread(), Ordering::Relaxed);
+        self.turn = Some(turn);
     }
 }
 
-impl<T> Deref for Held<'_, T> {
+impl<T: Debug> Drop for Held<'_, T> {
+    fn drop(&mut self) {
+        if self.turn.is_some() {
+            self.cell.turns.end_call();
+            self.give_up();
+        }
+    }
+}
+
+impl<T: Debug> Deref for Held<'_, T> {
     type Target = T;
 
     #[inline(always)]
     fn deref(&self) -> &T {
-        &self.0.as_ref().expect("a thread uses the value during its turn").turn
+        self.turn.as_ref().expect("a thread uses the value during its turn")
     }
 }
 
-impl<T> DerefMut for Held<'_, T> {
+impl<T: Debug> DerefMut for Held<'_, T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut T {
-        &mut self.0.as_mut().expect("a thread uses the value during its turn").turn
+        self.turn.as_mut().expect("a thread uses the value during its turn")
     }
 }
 
-impl<T> InTurns<T> {
+impl<T: Debug> InTurns<T> {
+    fn next_turn(&self) -> Turn<'_, T> {
+        self.turns.enter(|| (self.waker)())
+    }
+
     fn take(&self) -> Held<'_, T> {
-        let turn = self.turns.enter(|| (self.waker)());
-        self.owner.store(this_thread(), Ordering::Relaxed);
-        Held(Some(Owned { turn, owner: &self.owner }))
+        let mut held = Held { turn: None, cell: self };
+        held.resume(self.next_turn());
+        held
     }
 }
 
 /// When dropped, even by a panic of the program's code, waits for the thread's next turn.
-struct Back<'a, 'h, T> {
+struct Back<'a, 'h, T: Debug> {
     cell: &'a InTurns<T>,
     held: &'h mut Held<'a, T>,
 }
 
-impl<T> Drop for Back<'_, '_, T> {
+impl<T: Debug> Drop for Back<'_, '_, T> {
     fn drop(&mut self) {
-        *self.held = self.cell.take();
+        self.held.resume(self.cell.next_turn());
     }
 }
 
@@ -122,13 +141,40 @@ impl<T: Debug> StateCell<T> for InTurns<T> {
     }
 
     fn pass<'a>(&'a self, held: &mut Held<'a, T>) {
-        held.0 = None;
+        drop(held.give_up());
         self.turns.give_way();
-        *held = self.take();
+        held.resume(self.next_turn());
+    }
+
+    fn part(&self, waiter: &mut Waiter) -> Part {
+        self.turns.part(waiter)
+    }
+
+    fn leave(&self, waiter: &mut Waiter) {
+        self.turns.leave(waiter);
+    }
+
+    fn has_poller(&self) -> bool {
+        self.turns.has_poller()
+    }
+
+    fn after_sleep(&self, waiter: &mut Waiter, has_happened: bool) {
+        self.turns.after_sleep(waiter, has_happened);
+    }
+
+    fn tell_sleepers(&self) {
+        self.turns.tell_sleepers();
+    }
+
+    fn sleep<'a>(&'a self, held: &mut Held<'a, T>) {
+        if let Some(turn) = held.give_up() {
+            held.resume(self.turns.sleep(turn, Duration::MAX, || (self.waker)()));
+        }
     }
 
     fn outside<'a, R>(&'a self, held: &mut Held<'a, T>, code: impl FnOnce() -> R) -> R {
-        held.0 = None;
+        self.turns.end_call();
+        drop(held.give_up());
         let _back = Back { cell: self, held };
         code()
     }

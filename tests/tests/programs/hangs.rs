@@ -79,6 +79,7 @@ fn jobs_that_hang_are_reported_with_the_reason() {
         a_wait_that_ends_is_reported_where_that_is_asked_for,
         a_dead_lock_is_reported_once_without_being_asked_for_and_as_json_where_that_is_wanted,
         a_dead_lock_of_tasks_with_threads_is_reported_without_being_asked_for,
+        a_dead_lock_of_several_threads_of_each_task_is_reported_without_being_asked_for,
         a_thread_that_may_still_send_is_no_dead_lock,
     ]);
 }
@@ -200,6 +201,17 @@ fn a_dead_lock_of_tasks_with_threads_is_reported_without_being_asked_for() {
         .expect("amrun can be started");
     let said = read_until(&mut job, "a deadlock");
     must_say(&said, &["waits in MPI_Mprobe", "receive from task 1, tag 5", "receive from task 0, tag 5"]);
+    end(job);
+}
+
+/// One of the threads waits for both, and they use almost no processor time, so that the task counts as one that waits.
+fn a_dead_lock_of_several_threads_of_each_task_is_reported_without_being_asked_for() {
+    let mut job = amrun(2, &["--timeout", "60"], "two_threads")
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("amrun can be started");
+    let said = read_until(&mut job, "a deadlock");
+    must_say(&said, &["waits in MPI_Recv", "receive from task 1, tag 13", "receive from task 1, tag 14"]);
     end(job);
 }
 
