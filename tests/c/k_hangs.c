@@ -148,12 +148,26 @@ static void two_threads(void) {
     receive_from(1 - rank, 13);
 }
 
+/* The thread that was to do the work has ended early, as the one of mpi4py's MPIPoolExecutor does when it can't start tasks; its task waits
+   for it for ever, and another task for this task. */
+static void lost_work(void) {
+    char *none[] = {NULL}, said[MPI_MAX_ERROR_STRING];
+    MPI_Comm workers;
+    int code, length;
+    if (rank == 1) receive_from(0, 15);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    code = MPI_Comm_spawn("worker", none, 1, MPI_INFO_NULL, 0, MPI_COMM_SELF, &workers, MPI_ERRCODES_IGNORE);
+    MPI_Error_string(code, said, &length);
+    fprintf(stderr, "%s\n", said);
+    wait_for_work(NULL);
+}
+
 int main(int argc, char **argv) {
     const struct { const char *name; void (*run)(void); } shapes[] = {
         {"cycle", cycle}, {"reversed", reversed}, {"sends", sends}, {"barrier", barrier},
         {"ended", ended}, {"wrong_tag", wrong_tag}, {"slow", slow}, {"lock", lock},
         {"probes", probes}, {"sleeper", sleeper}, {"computer", computer},
-        {"poller", poller}, {"two_threads", two_threads},
+        {"poller", poller}, {"two_threads", two_threads}, {"lost_work", lost_work},
     };
     if (argc > 2) slow_seconds = (unsigned)atoi(argv[2]);
     const char *with_threads[] = {"probes", "sleeper", "computer", "poller", "two_threads"};

@@ -1,6 +1,6 @@
 //! The other threads of this process.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::Path;
 
@@ -17,14 +17,28 @@ pub fn others_may_act() -> bool {
 }
 
 /// For each other thread, its id and the number of its waits so far; `None` if a thread may act, or this is unknown.
-fn waits_of_others() -> Option<Vec<(OsString, u64)>> {
+fn waits_of_others() -> Option<Waits> {
     // SAFETY: gettid takes no arguments and only returns the thread's number.
     let own = unsafe { libc::gettid() }.to_string();
+    waits_in(Path::new("/proc/self/task"), |thread| thread != own.as_str())
+}
+
+/// The id of each thread of a process, and the number of its waits so far.
+pub type Waits = Vec<(OsString, u64)>;
+
+/// The waits of all threads of a process, each of which acts only after another thread of the process has woken it. `None` if a thread may
+/// act, or this is unknown. If it is the same later, nothing but a signal lets the process go on.
+#[must_use]
+pub fn waits_of_process(pid: u32) -> Option<Waits> {
+    waits_in(Path::new(&format!("/proc/{pid}/task")), |_| true).filter(|waits| !waits.is_empty())
+}
+
+fn waits_in(folder: &Path, is_of_interest: impl Fn(&OsStr) -> bool) -> Option<Waits> {
     let mut waits = Vec::new();
-    for thread in fs::read_dir("/proc/self/task").ok()? {
+    for thread in fs::read_dir(folder).ok()? {
         let thread = thread.ok()?;
         let (name, path) = (thread.file_name(), thread.path());
-        if name == *own {
+        if !is_of_interest(&name) {
             continue;
         }
         match waits_of(&path) {
@@ -83,6 +97,12 @@ mod tests {
         assert!(!waits_for_own_process(&line(libc::FUTEX_WAIT, 0)), "another process may wake it");
         let others = ["running", "", "230 0x0 0x0 0x7ffd 0x0 0x0 0x0 0x7f 0x7f"];
         assert!(others.into_iter().all(|line| !waits_for_own_process(line)));
+    }
+
+    #[test]
+    fn a_process_with_a_thread_that_runs_does_not_wait_for_itself() {
+        assert_eq!(waits_of_process(std::process::id()), None);
+        assert_eq!(waits_of_process(u32::MAX), None);
     }
 
     #[test]

@@ -100,17 +100,24 @@ pub(crate) fn no_communicator(handle: MPI_Comm) -> Failure {
 /// The result of a function that is not implemented.
 #[cold]
 pub(crate) fn unsupported(function: &str) -> c_int {
-    on_process(function, |_| Err(not_there()))
+    on_process(function, |_| Err(not_there(function)))
 }
 
 /// [`unsupported`] for a function about a communicator.
 #[cold]
 pub(crate) fn unsupported_on(function: &str, comm: MPI_Comm) -> c_int {
-    on_communicator(function, comm, |_, _| Err(not_there()))
+    on_communicator(function, comm, |_, _| Err(not_there(function)))
 }
 
-fn not_there() -> Failure {
-    Failure::new(ErrorClass::UnsupportedOperation, "this library does not have this function")
+fn not_there(function: &str) -> Failure {
+    let what = match function {
+        "MPI_Comm_spawn" | "MPI_Comm_spawn_multiple" => {
+            "this library starts no tasks while a job runs: start all of them with the job (mpiexec -n; for the MPIPoolExecutor of mpi4py: \
+             mpiexec -n N python -m mpi4py.futures PROGRAM)"
+        }
+        _ => "this library does not have this function",
+    };
+    Failure::new(ErrorClass::UnsupportedOperation, what)
 }
 
 /// Like [`finish_alone`], for calls that are also allowed while MPI does not run: the initial error handler then runs.

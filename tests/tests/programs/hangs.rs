@@ -80,6 +80,7 @@ fn jobs_that_hang_are_reported_with_the_reason() {
         a_dead_lock_is_reported_once_without_being_asked_for_and_as_json_where_that_is_wanted,
         a_dead_lock_of_tasks_with_threads_is_reported_without_being_asked_for,
         a_dead_lock_of_several_threads_of_each_task_is_reported_without_being_asked_for,
+        a_task_whose_threads_wait_for_each_other_is_reported_without_being_asked_for,
         a_thread_that_may_still_send_is_no_dead_lock,
     ]);
 }
@@ -212,6 +213,22 @@ fn a_dead_lock_of_several_threads_of_each_task_is_reported_without_being_asked_f
         .expect("amrun can be started");
     let said = read_until(&mut job, "a deadlock");
     must_say(&said, &["waits in MPI_Recv", "receive from task 1, tag 13", "receive from task 1, tag 14"]);
+    end(job);
+}
+
+fn a_task_whose_threads_wait_for_each_other_is_reported_without_being_asked_for() {
+    let mut job = amrun(2, &["--timeout", "60"], "lost_work")
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("amrun can be started");
+    let said = read_until(&mut job, "no message will come");
+    let expected = [
+        "start all of them with the job (mpiexec -n",
+        "task 0: does not wait for a message: each of its threads waits for another one",
+        "receive from task 0, tag 15",
+        "task 1 waits for task 0, whose threads wait for each other",
+    ];
+    must_say(&said, &expected);
     end(job);
 }
 

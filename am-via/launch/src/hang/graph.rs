@@ -20,6 +20,13 @@ pub enum Verdict {
         /// The task that `waiting` waits for.
         partner: u32,
     },
+    /// `waiting` waits for `partner`, whose threads wait for each other.
+    PartnerStuck {
+        /// The task that waits.
+        waiting: u32,
+        /// The task that `waiting` waits for.
+        partner: u32,
+    },
     /// All living tasks wait, and none has an operation under way: only a message from outside the job could end this.
     Idle,
     /// Each waiting task may receive a message from one of these tasks, which can act without a message.
@@ -55,7 +62,7 @@ impl Verdict {
     /// Whether the job can make no more progress.
     #[must_use]
     pub const fn is_dead_lock(&self) -> bool {
-        matches!(self, Self::Cycle(_) | Self::PartnerEnded { .. })
+        matches!(self, Self::Cycle(_) | Self::PartnerEnded { .. } | Self::PartnerStuck { .. })
     }
 }
 
@@ -77,7 +84,7 @@ fn is_alive(tasks: &[Activity], task: u32) -> bool {
 /// Whether the task may act without a message from another task.
 fn can_act(tasks: &[Activity], task: u32) -> bool {
     match activity(tasks, task) {
-        None | Some(Activity::Ended) => false,
+        None | Some(Activity::Ended | Activity::WaitsForItself) => false,
         Some(Activity::Waits(wait)) => wait.may_end_alone(),
         Some(_) => true,
     }
@@ -126,6 +133,9 @@ fn chain(tasks: &[Activity], all: &[u32], stuck: &BTreeSet<u32>, first: u32) -> 
             found.or_else(|| wait.operations().find_map(|operation| operation.partner))
         });
         let Some(next) = next.filter(|next| stuck.contains(next)) else {
+            if let Some(partner) = next.filter(|&next| is_alive(tasks, next)) {
+                return Verdict::PartnerStuck { waiting: at, partner };
+            }
             let partner = next.or_else(|| all.iter().copied().find(|&task| !is_alive(tasks, task)));
             return Verdict::PartnerEnded { waiting: at, partner: partner.unwrap_or(at) };
         };
@@ -153,6 +163,10 @@ impl fmt::Display for Verdict {
             Self::PartnerEnded { waiting, partner } => {
                 write!(f, "task {waiting} waits for task {partner}, which has ended: no message will come")
             }
+            Self::PartnerStuck { waiting, partner } => write!(
+                f,
+                "task {waiting} waits for task {partner}, whose threads wait for each other: no message will come"
+            ),
             Self::Idle => f.write_str("idle: each task waits for a message, and no operation is under way"),
             Self::Others(tasks) => match &tasks[..] {
                 [] => f.write_str("a time limit or another thread of the task may end each wait"),
@@ -216,6 +230,12 @@ mod tests {
     fn a_partner_that_has_ended_is_named() {
         let verdict = Verdict::of(&[Activity::Ended, waits_for(&[Some(0)])]);
         assert_eq!(verdict, Verdict::PartnerEnded { waiting: 1, partner: 0 });
+    }
+
+    #[test]
+    fn a_partner_whose_threads_wait_for_each_other_is_named() {
+        let verdict = Verdict::of(&[Activity::WaitsForItself, waits_for(&[Some(0)])]);
+        assert_eq!(verdict, Verdict::PartnerStuck { waiting: 1, partner: 0 });
     }
 
     #[test]

@@ -16,6 +16,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use am_via_job::{JobOwner, TaskState, UnderWay, WaitFacts};
+use am_via_os::threads;
 
 use super::{LaunchError, members};
 
@@ -50,6 +51,8 @@ pub enum Activity {
     },
     /// The task sleeps in a system call that is not this library's: a read, a lock, another library's wait.
     SleepsElsewhere,
+    /// Each thread of the task waits for another one: for a lock, a condition or the end of a thread. Only a signal could end this.
+    WaitsForItself,
     /// The task has ended.
     Ended,
 }
@@ -146,6 +149,8 @@ fn all_quiet(tasks: &[Activity]) -> Option<Duration> {
     for task in tasks {
         match task {
             Activity::Ended => {}
+            // Nothing arrives there either.
+            Activity::WaitsForItself => least = least.or(Some(Duration::MAX)),
             Activity::Waits(wait) if !wait.may_end_alone() => {
                 least = Some(least.map_or(wait.quiet, |before: Duration| before.min(wait.quiet)));
             }
@@ -185,6 +190,7 @@ fn look_at(job: &JobOwner, task: u32, symbols: Option<&mut Symbols>) -> Activity
     match (noted, process) {
         (wait, _) if is_stopped => Activity::Stopped { wait },
         (Some(wait), _) => Activity::Waits(wait),
+        (None, Some(_)) if pid.and_then(threads::waits_of_process).is_some() => Activity::WaitsForItself,
         (None, Some(process)) if process.is_asleep => Activity::SleepsElsewhere,
         (None, Some(process)) => Activity::Computes { processor_time: process.processor_time },
         (None, None) => Activity::Computes { processor_time: Duration::ZERO },
@@ -234,6 +240,10 @@ impl fmt::Display for Activity {
             Self::SleepsElsewhere => {
                 f.write_str("does not wait for a message: it sleeps in another call of the system")
             }
+            Self::WaitsForItself => f.write_str(
+                "does not wait for a message: each of its threads waits for another one of the same task, \
+                 so it cannot go on",
+            ),
             Self::Ended => f.write_str("has ended"),
         }
     }

@@ -1,10 +1,12 @@
 //! The times at which hang reports are printed, and their destination.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::{HangReport, all_quiet, look_at_all};
 use am_via_job::{JobOwner, TaskState};
 use am_via_os::complain;
+use am_via_os::threads::{self, Waits};
 
 /// If nothing has reached any task for this long, a report is printed once even if none was requested.
 const QUIET_MAX: Duration = Duration::from_secs(5);
@@ -40,11 +42,13 @@ pub(crate) struct HangWatch {
     looked_at: Instant,
     printed_at: Option<Instant>,
     has_told: bool,
+    /// The tasks whose threads all wait for each other: since when, and the waits.
+    stuck: BTreeMap<u32, (Instant, Waits)>,
 }
 
 impl HangWatch {
     pub(crate) fn new(wanted: HangReports) -> Self {
-        Self { wanted, looked_at: Instant::now(), printed_at: None, has_told: false }
+        Self { wanted, looked_at: Instant::now(), printed_at: None, has_told: false, stuck: BTreeMap::new() }
     }
 
     /// The time at which the next inspection is due.
@@ -93,12 +97,28 @@ impl HangWatch {
         if !self.is_time() {
             return;
         }
-        let quiet = |task| job.wait_of(task).filter(|noted| noted.is_fresh()).map(|noted| noted.quiet);
         let running = (0..job.num_tasks()).filter(|&task| job.state(task) == TaskState::Running);
-        let quiet: Vec<Option<Duration>> = running.map(quiet).collect();
+        let quiet: Vec<Option<Duration>> = running.map(|task| self.quiet_of(job, task)).collect();
         if self.is_due(&quiet, || all_quiet(&look_at_all(job, 0..job.num_tasks(), None)).is_some()) {
             self.report(job);
         }
+    }
+
+    /// How long nothing has reached a task that waits, or that cannot go on because each of its threads waits for another one.
+    fn quiet_of(&mut self, job: &JobOwner, task: u32) -> Option<Duration> {
+        if let Some(noted) = job.wait_of(task).filter(|noted| noted.is_fresh()) {
+            self.stuck.remove(&task);
+            return Some(noted.quiet);
+        }
+        let Some(waits) = job.pid(task).and_then(threads::waits_of_process) else {
+            self.stuck.remove(&task);
+            return None;
+        };
+        let stuck = self.stuck.entry(task).or_insert_with(|| (Instant::now(), Vec::new()));
+        if stuck.1 != waits {
+            *stuck = (Instant::now(), waits);
+        }
+        Some(stuck.0.elapsed())
     }
 
     /// Prints what the tasks of a job of one host do.
