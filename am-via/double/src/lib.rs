@@ -2,12 +2,12 @@
 //!
 //! It delivers as unfavourably as [`Fabric`](am_core::fabric::Fabric) allows:
 //!
-//! * Packets of one sender arrive in the order in which they were posted, each once. With [`Config::reorder_pieces`], consecutive `Piece`
-//!   packets of one sender may be reordered among themselves.
+//! * Packets of one sender arrive in the order in which they were posted, each once. With [`Config::reorder_pieces`], packets of different
+//!   senders arrive in any order, and consecutive `Piece` packets of one sender may be reordered among themselves.
 //! * A post, or an access to a peer's memory, may be refused at random ([`Config::retry_one_in`]); a post also without a credit. A poll may
 //!   return nothing although a packet has arrived ([`Config::delay_one_in`]).
 //! * Memory is accessed as [`Config::reach`] says. A posted write is performed late: before its sender's next packet arrives.
-//! * A task can be killed at any time ([`Network::kill`]).
+//! * A task can be killed at any time ([`Network::kill`]). No packet of it arrives after the event of its death.
 //!
 //! The bytes of a packet are overwritten when the packet is released, and the end of a grant whose user still copies panics.
 
@@ -93,7 +93,7 @@ impl Config {
     }
 
     fn options(&self) -> WireOptions {
-        let per_thousand = |one_in: u16| 1000_u16.checked_div(one_in).unwrap_or(0);
+        let per_thousand = |one_in: u16| 1000_u16.checked_div(one_in).map_or(0, |rate| rate.max(1));
         let faults = WireFaults {
             seed: self.seed,
             refuse: per_thousand(self.retry_one_in),

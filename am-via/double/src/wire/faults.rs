@@ -90,6 +90,16 @@ impl FaultGenerator {
         usize::try_from(chosen).unwrap_or(0)
     }
 
+    /// Number of polls by which a transfer is late, on a wire that holds events back.
+    pub(super) fn late_polls(&mut self) -> u64 {
+        if self.faults.hold_back == 0 { 0 } else { self.below(LATE_POLLS_MAX) }
+    }
+
+    /// Where the news of a death stands among `events` that a NIC has not polled: behind them, unless the wire holds events back.
+    pub(super) fn place_of_death(&mut self, events: usize) -> usize {
+        if self.faults.hold_back == 0 { events } else { self.one_of(events + 1) }
+    }
+
     /// Whether a post breaks its connection.
     pub(super) fn cuts(&mut self) -> bool {
         self.happens(self.faults.cut)

@@ -50,10 +50,13 @@ impl WireNetwork {
     /// Opens the NIC of a context of a task.
     ///
     /// # Errors
-    /// The address is invalid on this wire, or the NIC is already open.
+    /// The address is invalid on this wire, or the NIC is open, or was closed after it had connections.
     pub fn open(&self, address: NodeAddress) -> Result<Wire, DeviceError> {
         address.check(self.0.options.num_tasks)?;
         let mut state = self.0.lock();
+        if state.has_closed(address) && !state.open_again(address) {
+            return Err(DeviceError::ContextUsed { context: address.context });
+        }
         let nic = state.nic(address);
         if std::mem::replace(&mut nic.open, true) {
             return Err(DeviceError::Exhausted {

@@ -30,7 +30,7 @@ impl Network {
         Self { options, state: Mutex::new(State::new(options)) }
     }
 
-    /// The state. It is consistent even after a panic under the lock: no step of the state calls code that may panic halfway.
+    /// The state. It is consistent even after a panic under the lock: no step of the state panics halfway.
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -68,15 +68,15 @@ impl NicState {
 
     /// The place of the next entry of a VI, if only entries come before it.
     fn next_of(&self, of: u32) -> Option<usize> {
-        let entries = self.events.iter().map_while(|event| match event {
+        let mut entries = self.events.iter().map_while(|event| match event {
             NicEvent::Frame { vi, .. } => Some(*vi),
             _ => None,
         });
-        entries.into_iter().position(|vi| vi == of)
+        entries.position(|vi| vi == of)
     }
 
-    fn deliver(&mut self, events: NicEvent) {
-        self.events.push_back(events);
+    fn deliver(&mut self, event: NicEvent) {
+        self.events.push_back(event);
         self.bell.notify_all();
     }
 
@@ -191,10 +191,6 @@ impl State {
         self.now = now;
         if let Some(kill) = self.kill.take_if(|kill| now >= kill.at_poll) {
             self.fail(kill.task, "killed by the emulated wire");
-            for (_, nic) in self.nics.iter_mut().filter(|(at, _)| at.task == kill.task) {
-                nic.events.clear();
-                nic.deliver(NicEvent::TaskFailed(kill.task));
-            }
         }
         while let Some(first) = self.flights.first_entry() {
             if first.key().0 > now {
@@ -225,7 +221,7 @@ impl State {
     /// Connects two NICs after a delay; returns the VI of `me` when the connection is made.
     pub(super) fn connect(&mut self, me: NodeAddress, to: NodeAddress) -> Result<Option<u32>, DeviceError> {
         to.check(self.options.num_tasks)?;
-        if self.failures[to.task as usize].is_some() {
+        if [me, to].iter().any(|at| self.failures[at.task as usize].is_some()) {
             return Err(ClaimFault::PeerDead.into());
         }
         if self.has_closed(to) {
@@ -347,11 +343,16 @@ impl State {
         }
         let (one, other) = (self.links[end.out].from, self.links[end.out].to);
         self.pairs.remove(&if one <= other { (one, other) } else { (other, one) });
-        let is_lost = |flight: &InTransit| match flight {
-            InTransit::Frame(link, _) | InTransit::Part(link, ..) => *link == end.out || *link == end.back,
-            _ => false,
-        };
-        self.flights.retain(|_, flight| !is_lost(flight));
+        self.lose_frames(|at, _| at == end.out || at == end.back);
+    }
+
+    /// Removes the frames in flight on these links.
+    fn lose_frames(&mut self, is_lost: impl Fn(usize, &Link) -> bool) {
+        let links = &self.links;
+        self.flights.retain(|_, flight| match flight {
+            InTransit::Frame(at, _) | InTransit::Part(at, ..) => !is_lost(*at, &links[*at]),
+            InTransit::Connection(..) => true,
+        });
     }
 
     /// Posts an admitted entry.
@@ -480,8 +481,14 @@ impl State {
 
     /// Starts a transfer; `false`: too many are in flight.
     pub(super) fn start_transfer(&mut self, transfer: Transfer) -> bool {
-        let due = self.now + 1;
+        let mut due = self.now + 1 + self.generator.late_polls();
         let transfers = &mut self.nic(transfer.by).transfers;
+        let is_write = |transfer: &Transfer| matches!(transfer.kind, Kind::Write(_));
+        if is_write(&transfer) {
+            // Writes keep the order of their posts.
+            let writes = transfers.iter().filter(|(_, earlier)| is_write(earlier));
+            due = writes.map(|&(due, _)| due).fold(due, u64::max);
+        }
         let fits = transfers.len() < TRANSFERS_MAX;
         if fits {
             transfers.push_back((due, transfer));
@@ -542,7 +549,7 @@ impl State {
         self.generator.refuses()
     }
 
-    /// Whether a transfer of a living peer to or from this registration is in flight.
+    /// Whether a transfer to or from this registration is in flight. A peer that has died or closed its NIC has none.
     pub(super) fn is_in_use(&self, owner: u32, handle: MemHandle) -> bool {
         let transfers = self.nics.values().flat_map(|nic| &nic.transfers);
         transfers.map(|(_, transfer)| transfer.at).any(|at| (at.task, at.handle) == (owner, handle))
@@ -576,17 +583,22 @@ impl State {
             return None;
         }
         let events = &mut self.nics.get_mut(&at)?.events;
-        let first = match (events.front(), self.options.may_overtake) {
-            (Some(NicEvent::Frame { vi: first, .. }), Some(may_overtake)) => {
-                let overtaking = |event: &&NicEvent| match event {
-                    NicEvent::Frame { vi, frame } => vi == first && may_overtake(frame.entry.immediate),
-                    _ => false,
-                };
-                self.generator.one_of(events.iter().take_while(overtaking).count())
-            }
-            _ => 0,
+        let Some(may_overtake) = self.options.may_overtake else { return events.pop_front() };
+        // The entries before the first other event: those of different VIs come in any order, and of each VI those that may overtake.
+        let entries = || {
+            events.iter().enumerate().map_while(|(place, event)| match event {
+                NicEvent::Frame { vi, frame } => Some((place, *vi, frame)),
+                _ => None,
+            })
         };
-        events.remove(first)
+        let vis: BTreeSet<u32> = entries().map(|(_, vi, _)| vi).collect();
+        let Some(&chosen) = vis.iter().nth(self.generator.one_of(vis.len())) else {
+            return events.pop_front();
+        };
+        let of_vi = || entries().filter(|(_, vi, _)| *vi == chosen);
+        let overtaking = of_vi().take_while(|(.., frame)| may_overtake(frame.entry.immediate)).count();
+        let (place, ..) = of_vi().nth(self.generator.one_of(overtaking))?;
+        events.remove(place)
     }
 
     /// The next entry of this VI, unless an event that is no entry comes before it.
@@ -603,6 +615,10 @@ impl State {
 
     /// Consumes the entry that was looked at, and returns its slot.
     pub(super) fn take_next(&mut self, at: NodeAddress, of: u32, lossy: bool) {
+        if self.failures[at.task as usize].is_some() {
+            // The task has died since it looked.
+            return;
+        }
         let nic = self.nic(at);
         let taken = nic.next_of(of).and_then(|next| nic.events.remove(next));
         assert!(taken.is_some(), "an entry is taken that is not there");
@@ -613,7 +629,8 @@ impl State {
         self.failures.get(task as usize)?.as_deref()
     }
 
-    /// Marks a task as dead: every NIC of another task gets one event, and the task's links stop.
+    /// Marks a task as dead: every NIC gets one event, and the task's links stop. Nothing of the task arrives after that event, which may
+    /// come before entries that have arrived.
     pub(super) fn fail(&mut self, task: u32, why: &str) {
         let Some(failure @ None) = self.failures.get_mut(task as usize) else { return };
         *failure = Some(why.to_owned());
@@ -623,12 +640,25 @@ impl State {
                 self.waiting.remove(&at);
             }
         }
+        self.lose_frames(|_, link| link.from.task == task || link.to.task == task);
+        let links = &self.links;
         for (at, nic) in &mut self.nics {
+            let mut place = 0;
             if at.task == task {
                 nic.transfers.clear();
+                nic.events.clear();
             } else {
-                nic.deliver(NicEvent::TaskFailed(task));
+                place = self.generator.place_of_death(nic.events.len());
+                let mut behind = nic.events.split_off(place);
+                behind.retain(|event| match event {
+                    NicEvent::Frame { vi, .. } => links[nic.vis[*vi as usize].back].from.task != task,
+                    NicEvent::Connected { peer } | NicEvent::PeerClosed(peer) => peer.task != task,
+                    NicEvent::Ended { .. } | NicEvent::TaskFailed(_) => true,
+                });
+                nic.events.append(&mut behind);
             }
+            nic.events.insert(place, NicEvent::TaskFailed(task));
+            nic.bell.notify_all();
         }
     }
 
@@ -638,8 +668,19 @@ impl State {
         nic.open = false;
         nic.transfers.clear();
         self.regions[at.task as usize].remove_context(at.context);
-        self.closed.insert(at, leaves);
+        self.closed.insert(at, leaves && self.failures[at.task as usize].is_none());
         self.announce_closed();
+    }
+
+    /// Opens a NIC again that its owner has closed; `false`: it had connections, and its peers keep state about it.
+    pub(super) fn open_again(&mut self, at: NodeAddress) -> bool {
+        let nic = self.nic(at);
+        let is_unused = nic.vis.is_empty();
+        if is_unused {
+            nic.events.clear();
+            self.closed.remove(&at);
+        }
+        is_unused
     }
 
     /// Whether the owner has closed this NIC.

@@ -372,3 +372,34 @@ fn a_nic_opens_once_and_only_for_tasks_that_exist() {
     drop(first);
     assert!(network.open(at(1)).is_ok());
 }
+
+/// Entries that are late when their sender dies are lost, and the sender's own NIC hears of its death.
+#[test]
+fn nothing_of_a_task_arrives_after_the_news_of_its_death() {
+    for hold_back in [0, 300] {
+        let faults = WireFaults { seed: 3, delay: 1000, hold_back, ..WireFaults::default() };
+        let (network, mut a, mut b, there, _) = pair(WireOptions { faults, ..WireOptions::new(2) });
+        for number in 0..20 {
+            assert_eq!(a.post(there, entry(number), &Payload::default()).unwrap(), Posted::Done);
+        }
+        network.fail_task(0, "killed");
+        let mut payload = Payload::default();
+        let heard: Vec<_> = (0..2000).filter_map(|_| b.poll(&mut payload)).collect();
+        assert!(matches!(heard.last(), Some(News::TaskFailed(0))), "{heard:?}");
+        let own: Vec<_> = (0..2000).filter_map(|_| a.poll(&mut payload)).collect();
+        assert!(matches!(own[..], [News::TaskFailed(0)]), "{own:?}");
+        drop(a);
+        assert!((0..100).all(|_| b.poll(&mut payload).is_none()), "it has died, and does not leave");
+    }
+}
+
+#[test]
+fn a_dead_task_connects_to_nobody_and_a_connected_nic_is_not_opened_again() {
+    let network = WireNetwork::new(WireOptions { connect_polls: 0, ..WireOptions::new(3) });
+    let (mut a, mut b) = (network.open(at(0)).unwrap(), network.open(at(1)).unwrap());
+    assert_eq!(a.connect(ViNumber(0), at(1)).unwrap(), Some(ViNumber(0)));
+    drop(a);
+    assert!(matches!(network.open(at(0)), Err(DeviceError::ContextUsed { context: 0 })));
+    network.fail_task(1, "killed");
+    assert!(matches!(b.connect(ViNumber(4), at(2)), Err(DeviceError::Refused(ClaimFault::PeerDead))));
+}

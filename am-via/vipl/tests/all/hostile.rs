@@ -69,6 +69,7 @@ fn survive<D: Device>(mut attacker: D, victim: &mut End<D>, honest: &mut End<D>,
         if let Some(vi) = vi {
             if round == 40 {
                 let (polite, words) = request_entry(&attributes_of(victim, seed), CONNECTION);
+                assert_eq!(polite.operation >> 8, TO_NIC);
                 let _ = attacker.post(vi, polite, &words);
             }
             if round > 40 || seed.is_multiple_of(5) {
