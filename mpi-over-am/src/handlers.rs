@@ -4,6 +4,7 @@
 //! handler runs. A handler never waits and never sends; it reports to the sender by the reply in its answer.
 
 mod in_pieces;
+mod pieces_of_window;
 
 use am_core::buffer::Arrived;
 use am_core::fabric::{UnderWay, WaitFacts};
@@ -31,6 +32,10 @@ use crate::waits;
 
 use in_pieces::Arrivals;
 pub(crate) use in_pieces::IN_PIECES_BYTES_MAX;
+pub(crate) use pieces_of_window::{
+    Found, HANDLED, HEAD_BYTES, Operation, PartByOwner, PiecesOfWindows, Run, WORDS_BYTES, find, head,
+    header, withdraw,
+};
 
 /// A message with its data, charged to the sender's part of the budget; or a piece of a message: see [`in_pieces`].
 pub(crate) const EAGER: HandlerId = HandlerId(0);
@@ -57,7 +62,9 @@ pub(crate) const WITHDRAW: HandlerId = HandlerId(9);
 pub(crate) const WITHDRAWN: HandlerId = HandlerId(10);
 /// Ends a wait for a window lock: the lock may be free.
 pub(crate) const WAKE: HandlerId = HandlerId(11);
-const COUNT: usize = 12;
+/// Pieces of a put to this task's part of a window, or of an accumulate.
+pub(crate) const PIECES_OF_WINDOW: HandlerId = HandlerId(12);
+const COUNT: usize = 13;
 /// Maximum number of errors that wait for a call to report them.
 const DEFERRED_MAX: usize = 64;
 
@@ -104,6 +111,8 @@ pub(crate) struct MpiHandlers {
     pub(crate) probed: Vec<Pattern>,
     /// Number of [`WAKE`] messages so far.
     pub(crate) wakes: u64,
+    /// The windows whose pieces this task stores for others.
+    pub(crate) pieces_of_windows: PiecesOfWindows,
     /// The task of each rank of each communicator, for the report of a hang, and for receives from a failed task.
     pub(crate) peers: Peers,
     /// Whether a task has failed, or has closed its context.
@@ -136,6 +145,7 @@ impl MpiHandlers {
             waits_for_lock_of: None,
             probed: Vec::new(),
             wakes: 0,
+            pieces_of_windows: PiecesOfWindows::default(),
             peers: Peers::default(),
             has_lost_a_peer: false,
             lost: Vec::new(),
@@ -429,6 +439,7 @@ impl HandlerSet for MpiHandlers {
                 self.wakes += 1;
                 Answer::discard()
             }
+            PIECES_OF_WINDOW => self.store_pieces(message),
             _ => return None,
         })
     }

@@ -15,10 +15,12 @@ use am_core::buffer::{Arrived, MappedRange, RawBuffer, RawBytes};
 use am_core::fabric::{AtomicOp, Fabric, Width};
 use bytemuck::NoUninit;
 
+use super::pieces_by_owner::Carried;
 use super::transfer::packed;
 use super::{IN_CONTROL, PUTS, Peer, TargetData, WORD_BYTES, Window};
 use crate::buffer::{self, Datum, InPlace, RecvData, Scatter, SendData};
 use crate::error::{Error, ErrorClass, Result};
+use crate::handlers::Operation;
 use crate::op::{Op, PredefinedOp};
 use crate::policy::LockPolicy;
 use crate::state::State;
@@ -47,6 +49,8 @@ struct Update<'a> {
     combine: Combine,
     /// Whether the elements stay as they are.
     is_noop: bool,
+    /// For an update without a result and a condition: the operation, and the type of the elements, which are contiguous.
+    plain: Operation,
     /// The origin's packed elements; empty for `NoOp`.
     values: &'a [u8],
     /// For a compare and swap, the value that an element must have to be replaced.
@@ -188,7 +192,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         with_packed(Some(new), |values| {
             with_packed(Some(expected), |expected| {
                 let (expected, result) = (Some(expected), Some(result.scatter()));
-                let update = Update { combine, is_noop: false, values, expected, result };
+                let update = Update { combine, is_noop: false, plain: None, values, expected, result };
                 self.carry_out(CALL, &update, target)
             })
         })
@@ -377,7 +381,10 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         let Some(combine) = basic.and_then(|basic| combine_of(predefined, basic)) else { return Ok(()) };
         with_packed(origin.filter(|_| !is_noop), |values| {
             let result = result.map(RecvData::scatter);
-            let update = Update { combine, is_noop, values, expected: None, result };
+            let is_plain =
+                |basic: &Predefined| !is_noop && result.is_none() && basic.size() == basic.extent();
+            let plain = basic.filter(is_plain).map(|basic| (predefined, basic));
+            let update = Update { combine, is_noop, plain, values, expected: None, result };
             self.carry_out(call, &update, target)
         })
     }
@@ -407,11 +414,22 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         if self.with_mapped_elements(target, in_place)?.is_some() {
             return Ok(());
         }
+        let done = match update.plain {
+            Some(_) => buffer::lend_to_send(update.values, |data| {
+                let bytes = data.as_bytes().expect("bytes are contiguous");
+                self.carry_out_by_owner(target, update.plain, bytes)
+            })?,
+            None => Carried::default(),
+        };
+        if done.bytes > 0 && done.bytes == update.values.len() {
+            return Ok(());
+        }
         let pieces = self.pieces(call, target)?;
+        let pieces = &pieces[done.pieces..];
         let mut elements = vec![0; pieces.iter().map(|piece| piece.len).sum()];
-        self.get_slice(&mut elements, &pieces)?;
-        if update.carry_out(0, &mut elements) {
-            self.put_slice(&elements, &pieces)?;
+        self.get_slice(&mut elements, pieces)?;
+        if update.carry_out(done.bytes, &mut elements) {
+            self.put_slice(&elements, pieces)?;
             self.flush_puts()?;
         }
         Ok(())

@@ -10,6 +10,7 @@ mod dynamic;
 mod epoch;
 mod lock;
 mod owned;
+mod pieces_by_owner;
 mod puts;
 mod queue;
 mod shared;
@@ -30,6 +31,7 @@ use crate::communicator::Communicator;
 use crate::error::{Error, ErrorClass, Result};
 use crate::error_handler::ErrorHandler;
 use crate::group::Group;
+use crate::handlers::PartByOwner;
 use crate::info::Info;
 use crate::job::JobFabric;
 use crate::policy::{Field, LockPolicy, OneThread};
@@ -42,6 +44,7 @@ pub use epoch::Assertion;
 use epoch::Epochs;
 pub use lock::Lock;
 pub use mpi_datatype::op::Word;
+use pieces_by_owner::{ByOwner, name_of, words_at, words_bytes};
 pub(crate) use puts::Batch;
 use puts::Puts;
 use queue::LockQueue;
@@ -71,16 +74,17 @@ pub enum Flavor {
 pub struct Window<F: Fabric = JobFabric, L: LockPolicy = OneThread> {
     communicator: Communicator<F, L>,
     flavor: Flavor,
-    memory: Option<Exposed>,
+    memory: Option<Arc<Exposed>>,
     /// The memory of all parts, if this task has mapped it.
     common: Option<CommonMemory>,
     /// The start of the memory, for the layer above.
     base: AtomicPtr<u8>,
-    control: Exposed,
+    control: Arc<Exposed>,
     peers: Vec<Peer>,
     /// The tasks of the window, by rank.
     endpoints: Arc<[Endpoint]>,
     puts: L::Field<Puts>,
+    by_owner: L::Field<ByOwner>,
     epochs: L::Field<Epochs>,
     /// [`FENCED`], [`LOCKED`] and [`PUTS`]: what the fast paths check instead of borrowing the two fields above.
     brief: AtomicU8,
@@ -124,7 +128,8 @@ const LOCKED: u8 = 2;
 /// In [`Window::brief`]: this task has started puts that a flush has to wait for. The bit is never cleared.
 const PUTS: u8 = 4;
 
-// The control memory of a window has the words of its flavor, and after them the words of its lock (`LockQueue`).
+// The control memory of a window has the words of its flavor, and after them the words of its lock (`LockQueue`). A window on memory of the
+// program also has the words of `pieces_by_owner`.
 /// Offset of the lock word for updates, unless that word is behind the data ([`Peer::updating`]).
 const UPDATING: u64 = 0;
 const CONTROL_BYTES: usize = 16;
@@ -217,10 +222,10 @@ pub(crate) fn check_new<F: Fabric, L: LockPolicy>(parent: &Communicator<F, L>, u
 pub(crate) struct NewWindow<F: Fabric, L: LockPolicy> {
     communicator: Communicator<F, L>,
     flavor: Flavor,
-    memory: Option<Exposed>,
+    memory: Option<Arc<Exposed>>,
     common: Option<CommonMemory>,
     base: *mut u8,
-    control: Exposed,
+    control: Arc<Exposed>,
     placed: Counter,
     info: Info,
     /// The properties of this task's part, for the other tasks.
@@ -263,9 +268,18 @@ impl<F: Fabric, L: LockPolicy> NewWindow<F, L> {
             }
         };
         let lock_bytes = LockQueue::bytes(communicator.size());
-        let control = state.context.alloc(control_bytes(flavor) + lock_bytes)?;
-        let control = state.context.expose(control, Access::READ_WRITE)?;
+        let words_bytes = words_bytes(flavor, communicator.size());
+        let control = state.context.alloc(control_bytes(flavor) + lock_bytes + words_bytes)?;
+        let control = Arc::new(state.context.expose(control, Access::READ_WRITE)?);
+        let exposed = exposed.map(Arc::new);
         let placed = state.context.counter()?;
+        if let (Flavor::Created, Some(memory)) = (flavor, &exposed) {
+            // Before the other tasks know the window.
+            let (words, origins) = (words_at(flavor, communicator.size()), communicator.group());
+            let part =
+                PartByOwner { memory: Arc::clone(memory), control: Arc::clone(&control), words, origins };
+            state.handlers().pieces_of_windows.begin(name_of(control.grant()), part);
+        }
         drop(state);
         let data = exposed.as_ref().map_or_else(|| control.address(0), |memory| memory.address(0));
         let own =
@@ -296,6 +310,7 @@ impl<F: Fabric, L: LockPolicy> NewWindow<F, L> {
             peers,
             endpoints,
             puts: L::Field::new(Puts::new(self.placed)),
+            by_owner: L::Field::new(ByOwner::default()),
             epochs: L::Field::new(Epochs::new(tasks)),
             brief: AtomicU8::new(0),
             attached: L::Field::new(Attachments::default()),
@@ -303,6 +318,11 @@ impl<F: Fabric, L: LockPolicy> NewWindow<F, L> {
             properties: Properties::new(ObjectKind::Window, &self.info, ErrorHandler::default()),
         }
     }
+}
+
+/// The exposed memory of a window that ends.
+fn only(memory: Arc<Exposed>) -> Exposed {
+    Arc::into_inner(memory).expect("the handlers have given their reference up")
 }
 
 /// Bytes of the control memory before the words of the lock.
@@ -422,7 +442,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     fn check_own(&self, offset: u64, len: usize) -> Result<&Exposed> {
         let (rank, size) = (self.rank(), self.size());
         let is_inside = offset.checked_add(len as u64).is_some_and(|end| end <= size);
-        self.memory.as_ref().filter(|_| is_inside).ok_or(Error::OutsideWindow {
+        self.memory.as_deref().filter(|_| is_inside).ok_or(Error::OutsideWindow {
             rank,
             offset: i64::try_from(offset).unwrap_or(i64::MAX),
             len: len as u64,
@@ -459,11 +479,12 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     pub(crate) fn end_free(self) -> Result<Option<JobBuffer>> {
         let size = usize::try_from(self.size()).unwrap_or(usize::MAX);
         let mut state = self.communicator.state()?;
-        state.context.unexpose(self.control)?;
+        state.handlers().pieces_of_windows.end(name_of(self.control.grant()));
+        state.context.unexpose(only(self.control))?;
         for memory in self.attached.replace(Attachments::default()).into_exposed() {
             state.context.unexpose(memory)?;
         }
-        let memory = self.memory.map(|memory| state.context.unexpose(memory)).transpose()?;
+        let memory = self.memory.map(|memory| state.context.unexpose(only(memory))).transpose()?;
         self.puts.with(|puts| puts.remove(&mut state.context));
         // The program gets its part back, without the lock word behind it.
         let Some(common) = self.common else { return Ok(memory.map(|memory| memory.shortened(size))) };

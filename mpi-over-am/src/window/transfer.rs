@@ -156,10 +156,21 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
 
     #[inline(never)]
     fn put_slowly(&self, origin: &SendData, target: TargetData<'_>) -> Result<()> {
-        let pieces = self.pieces("Window::put", target)?;
         match origin.as_bytes() {
-            Some(bytes) => self.put_pieces(bytes, &pieces),
-            None => self.put_slice(&packed(origin)?, &pieces),
+            Some(bytes) => self.put_bytes(bytes, target),
+            None => buffer::lend_to_send(&packed(origin)?, |data| {
+                self.put_bytes(data.as_bytes().expect("bytes are contiguous"), target)
+            }),
+        }
+    }
+
+    fn put_bytes(&self, bytes: RawBytes, target: TargetData<'_>) -> Result<()> {
+        let done = self.carry_out_by_owner(target, None, bytes)?;
+        match bytes.part(done.bytes, bytes.len() - done.bytes) {
+            Some(rest) if !rest.is_empty() || done.bytes == 0 => {
+                self.put_pieces(rest, &self.pieces("Window::put", target)?[done.pieces..])
+            }
+            _ => Ok(()),
         }
     }
 

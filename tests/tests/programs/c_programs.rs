@@ -226,6 +226,15 @@ fn w_one_sided() {
     programs::compile_and_run_under("mpicc", &options, "c/w_one_sided.c", &settings);
 }
 
+/// The program with direct access to memory, without, and with few credits.
+#[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
+fn w_pieces() {
+    let options = ["-O1", "-Wall", "-Wextra", "-Werror"];
+    let settings: [&[_]; 3] = [&[], &[("AM_MEMORY", "staged")], &[("AM_CREDITS", "2")]];
+    programs::compile_and_run_under("mpicc", &options, "c/w_pieces.c", &settings);
+}
+
 /// The events of the tool interface, with one thread and with several.
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]

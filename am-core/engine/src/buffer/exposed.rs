@@ -106,13 +106,22 @@ impl Exposed {
         Ok(ExposedRange { grant: self.grant, offset, len })
     }
 
-    /// Copies from the region. Aligned words of 8 bytes are read atomically (relaxed), since other threads may write them.
+    /// Copies from the region. Aligned words of 8 bytes, or of 4 bytes if `to` has only these, are read atomically (relaxed), since other
+    /// threads may write them.
     ///
     /// # Errors
     /// [`Error::LocalRange`] if the range does not lie inside the region.
     #[inline]
     pub fn read(&self, offset: u64, to: &mut [u8]) -> Result<()> {
         let from = self.check(offset, to.len() as u64)?;
+        if let Ok(word) = <&mut [u8; 4]>::try_from(&mut *to)
+            && from.cast::<u32>().is_aligned()
+        {
+            // SAFETY: as below, for one aligned word of 4 bytes.
+            *word =
+                unsafe { AtomicU32::from_ptr(from.cast().as_ptr()) }.load(Ordering::Relaxed).to_ne_bytes();
+            return Ok(());
+        }
         let (first, rest) = to.split_at_mut(head_len(from, to.len()));
         let (words, last) = rest.as_chunks_mut();
         // SAFETY: all accesses are to the bytes of the range, in order. These bytes are live (`check`); while they are exposed, other code
@@ -142,13 +151,22 @@ impl Exposed {
         Ok(())
     }
 
-    /// Copies into the region. Aligned words of 8 bytes are written atomically (relaxed), since other threads may read them.
+    /// Copies into the region. Aligned words of 8 bytes, or of 4 bytes if `from` has only these, are written atomically (relaxed), since
+    /// other threads may read them.
     ///
     /// # Errors
     /// [`Error::LocalRange`] if the range does not lie inside the region.
     #[inline]
     pub fn write(&self, offset: u64, from: &[u8]) -> Result<()> {
         let to = self.check(offset, from.len() as u64)?;
+        if let Ok(&word) = <&[u8; 4]>::try_from(from)
+            && to.cast::<u32>().is_aligned()
+        {
+            // SAFETY: as in `read`, for one aligned word of 4 bytes.
+            unsafe { AtomicU32::from_ptr(to.cast().as_ptr()) }
+                .store(u32::from_ne_bytes(word), Ordering::Relaxed);
+            return Ok(());
+        }
         let (first, rest) = from.split_at(head_len(to, from.len()));
         let (words, last) = rest.as_chunks();
         // SAFETY: as in `read`: the bytes of the range are live (`check`), other code accesses them only by atomics and copies, and the

@@ -510,6 +510,17 @@ pub(super) fn open_heap(job: &Job, task: u32) -> Result<Arc<Mapping>, DeviceErro
     })
 }
 
+/// The error of a shared file, which takes a mapping of the process.
+pub(super) fn shared_file_error(doing: &'static str, source: std::io::Error) -> DeviceError {
+    let doing = match source.kind() {
+        std::io::ErrorKind::OutOfMemory => {
+            "mapping a shared memory file: no memory, or as many mappings as /proc/sys/vm/max_map_count allows (free some, or raise it)"
+        }
+        _ => doing,
+    };
+    DeviceError::System { doing, source }
+}
+
 pub(super) fn heap_file(job: &Job, task: u32) -> Result<File, DeviceError> {
     // SAFETY: as in `open_heap`.
     let file =

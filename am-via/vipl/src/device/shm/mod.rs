@@ -533,12 +533,12 @@ unsafe impl Device for Shm {
         len: usize,
     ) -> Result<Option<(SharedFileName, Arc<Mapping>)>, DeviceError> {
         let made = self.shared.make(len);
-        made.map(Some).map_err(|source| DeviceError::System { doing: "making a shared memory file", source })
+        made.map(Some).map_err(|source| files::shared_file_error("making a shared memory file", source))
     }
 
     fn open_shared_file(&mut self, name: SharedFileName) -> Result<Arc<Mapping>, DeviceError> {
         let opened = self.shared.open(name);
-        opened.map_err(|source| DeviceError::System { doing: "opening a shared memory file", source })
+        opened.map_err(|source| files::shared_file_error("opening a shared memory file", source))
     }
 
     fn close_shared_file(&mut self, inode: u64) {
