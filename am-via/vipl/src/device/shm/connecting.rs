@@ -1,5 +1,6 @@
 //! How a NIC connects to a peer: through memory files, or over the network.
 
+use am_via_job::Carrier;
 use am_via_os::fork;
 use am_via_shm::CheckedRange;
 use am_via_shm::layout::{ACCESS_READ, CONTEXTS_MAX, REGIONS_PER_CONTEXT};
@@ -87,16 +88,16 @@ impl Shm {
     /// Makes a connection to a peer; `None`: not yet.
     pub(super) fn make_connection(&mut self, to: NodeAddress) -> Result<Option<Vi>, DeviceError> {
         let (me, barrier) = (self.address, self.barrier);
-        let (connection, slot) = match self.far.as_ref().filter(|_| self.files.is_far(to.task)) {
-            None => match self.files.connect(&mut self.peers, me, to, barrier)? {
+        let (connection, slot) = match self.far.as_ref().filter(|_| self.job.is_far(to.task)) {
+            None => match self.files.connect(me, to, barrier)? {
                 Some(made) => made,
                 None => return Ok(None),
             },
             Some(far) => {
-                let Some(address) = self.files.network_address(to) else { return Ok(None) };
-                let (mut near, end, slot) = self.files.make_far(&mut self.peers, me, barrier)?;
+                let Some(address) = self.job.network_address(to.task, to.context) else { return Ok(None) };
+                let (mut near, end, slot) = self.files.make_far(me, barrier)?;
                 if let Err(error) = far.join(to, &address, &mut near, end) {
-                    self.files.give_back_vi(&mut self.peers, (me.task, slot));
+                    self.files.give_back_vi((me.task, slot));
                     return Err(error);
                 }
                 (near, slot)

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::device::{DeviceError, NodeAddress, Waker};
-use am_via_job::{Carrier, Job, SLEEP, WaitFacts};
+use am_via_job::{Carrier, Job, SLEEP};
 use am_via_os::atomics::{AtomicU64, Ordering};
 use am_via_os::limits::{Resource, limit};
 use am_via_shm::layout::{
@@ -23,8 +23,7 @@ use am_via_shm::regions::PeerMemory;
 use am_via_shm::{Bell, Connection, Draft, ViSlot};
 use am_via_shm::{Doorbell, Mapping, Shared, SharedAtomics, SleepBarrier};
 
-use super::far::{Far, StandIn};
-use super::peers::Peers;
+use super::far::StandIn;
 
 /// Longest wait for the launcher's report of a death that a transfer has noticed. The launcher usually needs milliseconds; it waits up to
 /// two seconds for the cause of a death behind a wrapper.
@@ -42,43 +41,20 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 pub(super) struct Files {
     job: Arc<Job>,
     pub(super) layout: ControlLayout,
+    /// The head of each task's control file.
+    heads: Vec<Option<Arc<Mapping>>>,
+    /// The memory of each task.
+    memories: Vec<Option<PeerMemory>>,
+    /// The hazard lines of all contexts of all tasks. Empty until memory that peers may be using is first deregistered.
+    hazards: Vec<Shared<Hazard>>,
     /// When the last wait for a failure ended without one.
     no_failure_at: Cell<Option<Instant>>,
 }
 
 impl Files {
     pub(super) fn new(job: Arc<Job>, layout: ControlLayout) -> Self {
-        Self { job, layout, no_failure_at: Cell::new(None) }
-    }
-
-    pub(super) fn task(&self) -> u32 {
-        self.job.task()
-    }
-
-    #[inline(always)]
-    pub(super) fn failure_epoch(&self) -> u32 {
-        self.job.failure_epoch()
-    }
-
-    pub(super) fn is_failed(&self, task: u32) -> bool {
-        self.job.is_failed(task)
-    }
-
-    pub(super) fn has_ended(&self, task: u32) -> bool {
-        self.job.has_ended(task)
-    }
-
-    pub(super) fn host(&self, task: u32) -> u32 {
-        self.job.host(task)
-    }
-
-    /// Whether a task is on another host. Its files here are stand-ins.
-    pub(super) fn is_far(&self, task: u32) -> bool {
-        self.job.is_far(task)
-    }
-
-    pub(super) fn failure(&self, task: u32) -> Option<String> {
-        self.job.failure_of(task)
+        let (heads, memories) = (0..layout.num_tasks).map(|_| (None, None)).unzip();
+        Self { job, layout, heads, memories, hazards: Vec::new(), no_failure_at: Cell::new(None) }
     }
 
     pub(super) fn end_of_job(&self) -> Option<String> {
@@ -115,12 +91,12 @@ impl Files {
 
     pub(super) fn cause_of_death(&self, task: u32) -> Option<String> {
         self.wait_for_report(task);
-        self.failure(task)
+        self.job.failure_of(task)
     }
 
     pub(super) fn has_certainly_ended(&self, task: u32) -> bool {
         // The system is asked only about tasks that the launcher has reported as failed.
-        self.is_failed(task) && (self.is_far(task) || self.has_ended(task))
+        self.job.is_failed(task) && (self.job.is_far(task) || self.job.has_ended(task))
     }
 
     pub(super) fn job_is_about_to_end(&self) -> bool {
@@ -146,10 +122,6 @@ impl Files {
         result
     }
 
-    pub(super) fn note_wait(&self, quiet: Duration, facts: WaitFacts) {
-        self.job.note_wait(quiet, facts);
-    }
-
     /// The head of a task's control file, with its layout checked.
     pub(super) fn open_head(&self, task: u32) -> Result<Arc<Mapping>, DeviceError> {
         // SAFETY: mapped for the device, which changes what the layout leaves to this task.
@@ -162,59 +134,64 @@ impl Files {
         Ok(head)
     }
 
-    fn head<'a>(&self, peers: &'a mut Peers, task: u32) -> Result<&'a Arc<Mapping>, DeviceError> {
-        let num_tasks = self.layout.num_tasks;
-        let slot = peers.head_slot(task).ok_or(DeviceError::UnknownTask { task, num_tasks })?;
-        match slot {
-            Some(head) => Ok(head),
-            None => Ok(slot.insert(self.open_head(task)?)),
+    fn head(&mut self, task: u32) -> Result<&Arc<Mapping>, DeviceError> {
+        if let Some(None) = self.heads.get(task as usize) {
+            self.heads[task as usize] = Some(self.open_head(task)?);
         }
+        let found = self.heads.get(task as usize).and_then(Option::as_ref);
+        found.ok_or(DeviceError::UnknownTask { task, num_tasks: self.layout.num_tasks })
+    }
+
+    /// The memory of a task, which must be open.
+    #[inline]
+    pub(super) fn memory(&self, task: u32) -> Result<&PeerMemory, DeviceError> {
+        let found = self.memories.get(task as usize).and_then(Option::as_ref);
+        found.ok_or(DeviceError::UnknownTask { task, num_tasks: self.layout.num_tasks })
     }
 
     /// Maps a peer's memory, once; returns whether the memory can be mapped.
     #[inline]
-    pub(super) fn open_peer(&self, peers: &mut Peers, task: u32) -> Result<bool, DeviceError> {
-        match peers.memory(task) {
+    pub(super) fn open_peer(&mut self, task: u32) -> Result<bool, DeviceError> {
+        match self.memory(task) {
             Ok(memory) if memory.has_process() => Ok(true),
-            _ => self.open_peer_first(peers, task),
+            _ => self.open_peer_first(task),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn open_peer_first(&self, peers: &mut Peers, task: u32) -> Result<bool, DeviceError> {
-        if let Some(Some(memory)) = peers.memory_slot(task) {
+    fn open_peer_first(&mut self, task: u32) -> Result<bool, DeviceError> {
+        if let Some(Some(memory)) = self.memories.get_mut(task as usize) {
             // The memory may have been opened before the peer's process started, when its PID was not known.
             // SAFETY: the process of this task, as the launcher or the task itself has recorded it.
             unsafe { memory.set_process(self.job.pid(task)) };
             return Ok(true);
         }
-        if task < self.layout.num_tasks && self.is_far(task) {
+        if task < self.layout.num_tasks && self.job.is_far(task) {
             return Ok(false);
         }
-        let head = Arc::clone(self.head(peers, task)?);
+        let head = Arc::clone(self.head(task)?);
         let heap = open_heap(&self.job, task)?;
         // SAFETY: the task's files and process, by the job's table. The device passes its own hazard line, and the barrier of the job, and
         // is used by one thread at a time.
         let memory = unsafe { PeerMemory::new(task, self.job.pid(task), head, heap) };
-        let num_tasks = self.layout.num_tasks;
-        *peers.memory_slot(task).ok_or(DeviceError::UnknownTask { task, num_tasks })? = Some(memory);
+        self.memories[task as usize] = Some(memory);
         Ok(true)
     }
 
     /// The hazard lines of all contexts of all tasks.
-    pub(super) fn hazards<'a>(&self, peers: &'a mut Peers) -> Result<&'a [Shared<Hazard>], DeviceError> {
-        if peers.hazards.is_empty() {
+    pub(super) fn hazards(&mut self) -> Result<&[Shared<Hazard>], DeviceError> {
+        if self.hazards.is_empty() {
             let mut hazards = Vec::new();
             for task in 0..self.layout.num_tasks {
-                let head = self.head(peers, task)?;
+                let head = self.head(task)?;
                 for context in 0..CONTEXTS_MAX as usize {
                     hazards.push(within(head.atomics(HAZARD_OFFSET + context * size_of::<Hazard>()), task)?);
                 }
             }
-            peers.hazards = hazards;
+            self.hazards = hazards;
         }
-        Ok(&peers.hazards)
+        Ok(&self.hazards)
     }
 
     fn slot(&self, task: u32, vi: u32) -> Result<ViSlot, DeviceError> {
@@ -234,24 +211,22 @@ impl Files {
     /// Connects `me` to `to`, or finds the connection that the peer has made. Returns the connection and its slot here, or `None` while the
     /// peer is making it.
     pub(super) fn connect(
-        &self,
-        peers: &mut Peers,
+        &mut self,
         me: NodeAddress,
         to: NodeAddress,
         barrier: SleepBarrier,
     ) -> Result<Option<(Connection, u32)>, DeviceError> {
         let (low, high) = if me <= to { (me, to) } else { (to, me) };
-        let low_head = self.head(peers, low.task)?;
         let offset = self.layout.pair_offset(low.context, high.task, high.context);
-        let pair: Shared<PairWord> = within(low_head.atomics(offset), low.task)?;
-        let Some((low_vi, high_vi)) = pair.agree(|| self.make(peers, low, high))? else { return Ok(None) };
+        let pair: Shared<PairWord> = within(self.head(low.task)?.atomics(offset), low.task)?;
+        let Some((low_vi, high_vi)) = pair.agree(|| self.make(low, high))? else { return Ok(None) };
         let (own_vi, their_vi) = if me == low { (low_vi, high_vi) } else { (high_vi, low_vi) };
-        let connection = self.open(peers, me, own_vi, to, their_vi, barrier)?;
+        let connection = self.open(me, own_vi, to, their_vi, barrier)?;
         connection.raise_attention();
         // This barrier is after the store of the attention bit. A closing peer checks its attention after it has set its closed bit. So
         // this task sees the closed bit, or the peer sees the attention bit ("context closed").
         barrier.before_look();
-        if me != to && self.is_closed(peers, to)? {
+        if me != to && self.is_closed(to)? {
             return Err(DeviceError::PeerClosed(to));
         }
         Ok(Some((connection, own_vi)))
@@ -260,29 +235,27 @@ impl Files {
     /// Makes both ends of a connection to a task on another host. Takes a VI slot of this task and also returns its number; the peer's slot
     /// is a stand-in in private memory.
     pub(super) fn make_far(
-        &self,
-        peers: &mut Peers,
+        &mut self,
         me: NodeAddress,
         barrier: SleepBarrier,
     ) -> Result<(Connection, StandIn, u32), DeviceError> {
-        let vi = self.take_vi(peers, me.task)?;
-        let made = self.make_far_in(peers, me, vi, barrier);
+        let vi = self.take_vi(me.task)?;
+        let made = self.make_far_in(me, vi, barrier);
         if made.is_err() {
-            self.give_back_vi(peers, (me.task, vi));
+            self.give_back_vi((me.task, vi));
         }
         made.map(|(near, stand_in)| (near, stand_in, vi))
     }
 
     fn make_far_in(
-        &self,
-        peers: &mut Peers,
+        &mut self,
         me: NodeAddress,
         vi: u32,
         barrier: SleepBarrier,
     ) -> Result<(Connection, StandIn), DeviceError> {
         let (_file, stand_in) = Mapping::anonymous(self.layout.vi_slot_bytes())
             .map_err(|error| DeviceError::system("making the slot of a far peer", error))?;
-        let head = self.head(peers, me.task)?;
+        let head = self.head(me.task)?;
         let bell = Bell {
             doorbell: doorbell(head, me.context)?,
             attention: attention(head, me.context)?,
@@ -305,29 +278,10 @@ impl Files {
         Ok((near.ok_or(damaged(outside))?, stand_in))
     }
 
-    /// Opens the network for a context, if the job has tasks on other hosts.
-    pub(super) fn open_far(
-        &self,
-        own: NodeAddress,
-        doorbell: Shared<Doorbell>,
-    ) -> Result<Option<Far>, DeviceError> {
-        Far::open(&self.job, own, self.layout.packet_bytes as usize, doorbell)
-    }
-
-    /// The network address of a context of a task, if it is known.
-    pub(super) fn network_address(&self, to: NodeAddress) -> Option<Vec<u8>> {
-        self.job.network_address(to.task, to.context)
-    }
-
     /// Ends the current or next wait of a context.
-    pub(super) fn ring(
-        &self,
-        peers: &mut Peers,
-        to: NodeAddress,
-        barrier: SleepBarrier,
-    ) -> Result<(), DeviceError> {
+    pub(super) fn ring(&mut self, to: NodeAddress, barrier: SleepBarrier) -> Result<(), DeviceError> {
         to.check(self.layout.num_tasks)?;
-        let head = self.head(peers, to.task)?;
+        let head = self.head(to.task)?;
         attention(head, to.context)?.raise_ring();
         barrier.after_store();
         doorbell(head, to.context)?.ring();
@@ -335,8 +289,8 @@ impl Files {
     }
 
     /// Whether the task has closed the context `at`.
-    pub(super) fn is_closed(&self, peers: &mut Peers, at: NodeAddress) -> Result<bool, DeviceError> {
-        let header = self.header(peers, at.task)?;
+    pub(super) fn is_closed(&mut self, at: NodeAddress) -> Result<bool, DeviceError> {
+        let header = self.header(at.task)?;
         // Acquire ("context closed"): pairs with the Release in `set_closed`; everything that the context sent before
         // is visible.
         Ok(header.contexts_closed.load(Ordering::Acquire) & 1 << at.context != 0)
@@ -346,8 +300,8 @@ impl Files {
     ///
     /// # Errors
     /// `ContextUsed`: the context had connections when it was open before.
-    pub(super) fn set_open(&self, peers: &mut Peers, own: NodeAddress) -> Result<(), DeviceError> {
-        let header = self.header(peers, own.task)?;
+    pub(super) fn set_open(&mut self, own: NodeAddress) -> Result<(), DeviceError> {
+        let header = self.header(own.task)?;
         let bit = 1 << own.context;
         // Relaxed: only this task writes its own bits.
         if header.contexts_closed.load(Ordering::Relaxed) & bit << CONTEXTS_MAX != 0 {
@@ -358,52 +312,37 @@ impl Files {
     }
 
     /// Records that a context of this task is closed, and whether it has had connections.
-    pub(super) fn set_closed(
-        &self,
-        peers: &mut Peers,
-        own: NodeAddress,
-        was_connected: bool,
-    ) -> Result<(), DeviceError> {
+    pub(super) fn set_closed(&mut self, own: NodeAddress, was_connected: bool) -> Result<(), DeviceError> {
         let bits = (1 | u32::from(was_connected) << CONTEXTS_MAX) << own.context;
         // Release ("context closed"): pairs with the Acquire in `is_closed`.
-        self.header(peers, own.task)?.contexts_closed.fetch_or(bits, Ordering::AcqRel);
+        self.header(own.task)?.contexts_closed.fetch_or(bits, Ordering::AcqRel);
         Ok(())
     }
 
-    pub(super) fn header(&self, peers: &mut Peers, task: u32) -> Result<Shared<ControlHeader>, DeviceError> {
-        within(self.head(peers, task)?.atomics(0), task)
+    pub(super) fn header(&mut self, task: u32) -> Result<Shared<ControlHeader>, DeviceError> {
+        within(self.head(task)?.atomics(0), task)
     }
 
     /// Takes a VI slot at both ends and writes the peer's task and VI into each. For a NIC's connection to itself, one slot serves both
     /// ends.
-    fn make(
-        &self,
-        peers: &mut Peers,
-        low: NodeAddress,
-        high: NodeAddress,
-    ) -> Result<(u32, u32), DeviceError> {
-        let low_vi = self.take_vi(peers, low.task)?;
-        let made = self.make_for(peers, (low, low_vi), high);
+    fn make(&mut self, low: NodeAddress, high: NodeAddress) -> Result<(u32, u32), DeviceError> {
+        let low_vi = self.take_vi(low.task)?;
+        let made = self.make_for((low, low_vi), high);
         if made.is_err() {
-            self.give_back_vi(peers, (low.task, low_vi));
+            self.give_back_vi((low.task, low_vi));
         }
         made.map(|high_vi| (low_vi, high_vi))
     }
 
     /// Like [`make`](Self::make), with the slot of one end. Returns the slot of the other.
-    fn make_for(
-        &self,
-        peers: &mut Peers,
-        (low, low_vi): (NodeAddress, u32),
-        high: NodeAddress,
-    ) -> Result<u32, DeviceError> {
+    fn make_for(&mut self, (low, low_vi): (NodeAddress, u32), high: NodeAddress) -> Result<u32, DeviceError> {
         if low == high {
             return self.name_peers((low, low_vi), (high, low_vi)).map(|()| low_vi);
         }
-        let high_vi = self.take_vi(peers, high.task)?;
+        let high_vi = self.take_vi(high.task)?;
         let named = self.name_peers((low, low_vi), (high, high_vi));
         if named.is_err() {
-            self.give_back_vi(peers, (high.task, high_vi));
+            self.give_back_vi((high.task, high_vi));
         }
         named.map(|()| high_vi)
     }
@@ -423,15 +362,15 @@ impl Files {
 
     /// Gives back the VI slot of a connection that could not be made, unless another slot of the task was taken meanwhile: then the slot
     /// stays unused.
-    pub(super) fn give_back_vi(&self, peers: &mut Peers, (task, vi): (u32, u32)) {
-        if let Ok(header) = self.header(peers, task) {
+    pub(super) fn give_back_vi(&mut self, (task, vi): (u32, u32)) {
+        if let Ok(header) = self.header(task) {
             // Relaxed, like all accesses to this count: no task uses the slot yet, so the count publishes no other memory.
             let _ = header.vis_used.compare_exchange(vi + 1, vi, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
 
-    fn take_vi(&self, peers: &mut Peers, task: u32) -> Result<u32, DeviceError> {
-        let header = self.header(peers, task)?;
+    fn take_vi(&mut self, task: u32) -> Result<u32, DeviceError> {
+        let header = self.header(task)?;
         let vi = header.vis_used.fetch_add(1, Ordering::Relaxed);
         if vi < self.layout.vis() {
             return Ok(vi);
@@ -446,15 +385,14 @@ impl Files {
     }
 
     fn open(
-        &self,
-        peers: &mut Peers,
+        &mut self,
         me: NodeAddress,
         own_vi: u32,
         to: NodeAddress,
         their_vi: u32,
         barrier: SleepBarrier,
     ) -> Result<Connection, DeviceError> {
-        let head = self.head(peers, to.task)?;
+        let head = self.head(to.task)?;
         let bell = Bell {
             doorbell: doorbell(head, to.context)?,
             attention: attention(head, to.context)?,
@@ -470,8 +408,7 @@ impl Files {
     /// Opens the connection that a peer has made in VI slot `vi` of `me`, and returns it with the peer's address. `None` if the slot
     /// belongs to another context of this task.
     pub(super) fn open_accepted(
-        &self,
-        peers: &mut Peers,
+        &mut self,
         me: NodeAddress,
         vi: u32,
         barrier: SleepBarrier,
@@ -484,7 +421,7 @@ impl Files {
         let peer = NodeAddress { task, context };
         peer.check(self.layout.num_tasks)
             .map_err(|_| DeviceError::Damaged { task: me.task, what: "a VI whose peer does not exist" })?;
-        let connection = self.open(peers, me, vi, peer, their_vi, barrier)?;
+        let connection = self.open(me, vi, peer, their_vi, barrier)?;
         Ok(Some((connection, peer)))
     }
 }

@@ -1,11 +1,13 @@
 //! Receiving in line: a connection is borrowed, and its entries are taken without a poll.
 
+use std::sync::Arc;
+
 use crate::device::{Entry, Link, Payload, Seen};
+use am_via_job::Job;
 use am_via_shm::layout::Attention;
 use am_via_shm::{CheckedRange, Connection, ExpectedArea, Written};
 
 use super::MOVES_ON;
-use super::files::Files;
 
 /// Maximum number of looks at a ring in [`Link::look`], if each task has a core: about 2 us.
 const LOOKS_MAX: u32 = 512;
@@ -14,7 +16,7 @@ const LOOKS_MAX: u32 = 512;
 pub(super) struct ShmLink<'a> {
     pub(super) connection: &'a mut Connection,
     pub(super) attention: &'a Attention,
-    pub(super) files: &'a Files,
+    pub(super) job: &'a Arc<Job>,
     pub(super) failure_epoch: &'a u32,
     pub(super) eager_polls: &'a u32,
     pub(super) next_polled: &'a mut usize,
@@ -36,7 +38,7 @@ impl Link for ShmLink<'_> {
                 || self.connection.has_outlet()
                 || looks >= (*self.eager_polls).min(LOOKS_MAX)
                 || self.attention.is_raised()
-                || self.files.failure_epoch() != *self.failure_epoch;
+                || self.job.failure_epoch() != *self.failure_epoch;
             if is_over {
                 return None;
             }

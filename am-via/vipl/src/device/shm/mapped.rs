@@ -1,9 +1,10 @@
-//! How a NIC finds memory of a peer that is mapped here.
+//! How a NIC accesses memory of a peer that is mapped here.
 
-use am_via_shm::regions::Claim;
+use am_via_shm::Copied;
+use am_via_shm::regions::{Claim, ClaimFault};
 
-use super::{Shm, claim};
-use crate::device::{DeviceError, MemAttributes, RemoteMemory};
+use super::Shm;
+use crate::device::{DeviceError, MemAttributes, MemHandle, RemoteMemory, Transfer};
 
 impl Shm {
     /// Finds memory of a peer, for `lend_mapped` and `write_mapped`; returns whether the memory is mapped here.
@@ -25,12 +26,28 @@ impl Shm {
     #[cold]
     #[inline(never)]
     fn find_region(&mut self, at: RemoteMemory, need: MemAttributes) -> Result<bool, DeviceError> {
-        if !self.files.open_peer(&mut self.peers, at.task)? {
+        if !self.files.open_peer(at.task)? {
             return Ok(false);
         }
-        let peer = self.peers.memory(at.task)?;
+        let peer = self.files.memory(at.task)?;
         let found = peer.mapped_region(&self.claimer(), claim(at, 0), need.access())?;
         self.mapped.keep(at.task, at.handle.region, found);
         Ok(true)
+    }
+}
+
+/// The claim to `len` bytes of a peer's memory.
+pub(super) fn claim(at: RemoteMemory, len: usize) -> Claim {
+    let MemHandle { region, generation } = at.handle;
+    Claim { region, generation, offset: at.offset, len: len as u64, ptag: at.ptag }
+}
+
+/// The outcome of a copy.
+pub(super) fn transfer(copied: Result<Copied, ClaimFault>) -> Result<Transfer, DeviceError> {
+    match copied {
+        Ok(Copied::Done) => Ok(Transfer::Done),
+        Ok(Copied::NotYet) => Ok(Transfer::Retry),
+        Ok(Copied::Unreachable) => Ok(Transfer::Unreachable),
+        Err(fault) => Err(fault.into()),
     }
 }

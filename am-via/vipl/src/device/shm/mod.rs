@@ -15,7 +15,6 @@ mod heap;
 mod in_line;
 mod left;
 mod mapped;
-mod peers;
 mod pipes;
 mod rare;
 
@@ -42,7 +41,7 @@ use far::Far;
 use files::Files;
 pub use heap::OwnHeap;
 use in_line::ShmLink;
-use peers::{Peers, claim, transfer};
+use mapped::{claim, transfer};
 use pipes::Pipes;
 
 /// Options of a task's device.
@@ -118,8 +117,8 @@ pub struct Shm {
     /// Declared before the heap, which contains the pipes, so that the pipes are dropped before it.
     pipes: Pipes,
     heap: Arc<OwnHeap>,
+    job: Arc<Job>,
     files: Files,
-    peers: Peers,
     /// Dropped last, after everything else of the context.
     _open: OpenContext,
 }
@@ -159,16 +158,14 @@ impl Shm {
             private_memory::allow_descendants_of(launcher);
         }
         let layout = ControlLayout { num_tasks: job.num_tasks(), packet_bytes: options.packet_bytes };
-        let files = Files::new(job, layout);
-        let task = files.task();
+        let mut files = Files::new(Arc::clone(&job), layout);
+        let task = address.task;
         let own = files.open_head(task)?;
-        let context = options.context as usize;
-        let mut peers = Peers::new(layout.num_tasks);
-        files.set_open(&mut peers, address)?;
+        files.set_open(address)?;
         let doorbell = files::doorbell(&own, options.context)?;
-        let far = files.open_far(address, doorbell.clone())?;
+        let far = Far::open(&job, address, layout.packet_bytes as usize, doorbell.clone())?;
         // Without peers on this host, pipes have no reader.
-        let has_near_peers = (0..layout.num_tasks).any(|peer| peer != task && !files.is_far(peer));
+        let has_near_peers = (0..layout.num_tasks).any(|peer| peer != task && !job.is_far(peer));
         let pipe_bytes_min =
             if far.is_some() && !has_near_peers { usize::MAX } else { options.pipe_bytes_min };
         tracing::debug!(?address, ways = ?options.ways, wait = ?options.wait, "a NIC is opened");
@@ -182,7 +179,7 @@ impl Shm {
             yield_polls_max: options.wait.yield_polls_max,
             doorbell,
             attention: files::attention(&own, options.context)?,
-            hazard: files::within(own.atomics(HAZARD_OFFSET + context * size_of::<Hazard>()), task)?,
+            hazard: files::within(own.atomics(HAZARD_OFFSET + context as usize * size_of::<Hazard>()), task)?,
             vis: Vec::new(),
             polled: Vec::new(),
             next_polled: 0,
@@ -203,7 +200,7 @@ impl Shm {
             mapped: MappedRegions::default(),
             pipes: Pipes::new(pipe_bytes_min),
             heap,
-            peers,
+            job,
             files,
             _open: open,
         })
@@ -242,7 +239,7 @@ impl Shm {
     /// each level.
     #[inline(always)]
     fn poll_rest(&mut self) -> Option<Box<News>> {
-        if self.attention.is_raised() || self.files.failure_epoch() != self.failure_epoch {
+        if self.attention.is_raised() || self.job.failure_epoch() != self.failure_epoch {
             return self.poll_rare();
         }
         if self.looks_further
@@ -304,8 +301,9 @@ impl Shm {
         }
         // A closed peer has to be reported in time.
         let limit = if self.closing.is_empty() { limit } else { limit.min(TIME_TO_FAIL) };
-        let Self { address, doorbell, vis, polled, attention, files, failure_epoch, quiet, far, .. } = self;
-        let is_near = |vi: &Vi| vi.peer != *address && !files.is_far(vi.peer.task);
+        let Self { address, doorbell, vis, polled, attention, job, files, failure_epoch, quiet, far, .. } =
+            self;
+        let is_near = |vi: &Vi| vi.peer != *address && !job.is_far(vi.peer.task);
         // A yield is useful if a peer can run on this processor, or a message of this task is still unsent.
         let may_yield = far.as_ref().is_none_or(|far| far.has_unsent() || vis.iter().flatten().any(is_near));
         if may_yield && polls - self.eager_polls < self.yield_polls_max {
@@ -318,7 +316,7 @@ impl Shm {
             let ready = |number: &u32| {
                 vis.get(*number as usize).and_then(Option::as_ref).is_some_and(|vi| vi.connection.is_ready())
             };
-            polled.iter().any(ready) || attention.is_raised() || files.failure_epoch() != *failure_epoch
+            polled.iter().any(ready) || attention.is_raised() || job.failure_epoch() != *failure_epoch
         };
         let without_news = match far {
             Some(far) => {
@@ -473,9 +471,9 @@ unsafe impl Device for Shm {
 
     #[inline(always)]
     fn link(&mut self, vi: ViNumber) -> Option<impl Link> {
-        let Self { vis, attention, files, failure_epoch, eager_polls, next_polled, .. } = self;
+        let Self { vis, attention, job, failure_epoch, eager_polls, next_polled, .. } = self;
         let Some(Some(Vi { connection, .. })) = vis.get_mut(vi.0 as usize) else { return None };
-        Some(ShmLink { connection, attention, files, failure_epoch, eager_polls, next_polled })
+        Some(ShmLink { connection, attention, job, failure_epoch, eager_polls, next_polled })
     }
 
     #[inline(always)]
@@ -505,14 +503,14 @@ unsafe impl Device for Shm {
     /// to the memory again, each line that a peer has read costs 30 ns.
     fn prefers_pieces(&self, to: NodeAddress, len: usize, entries: u32) -> bool {
         match &self.far {
-            Some(far) if self.files.is_far(to.task) => far.carries_together(entries as usize, len),
+            Some(far) if self.job.is_far(to.task) => far.carries_together(entries as usize, len),
             _ => self.pipes.are_used(),
         }
     }
 
     /// To a far peer a read takes two more messages of the network. A near peer copies the bytes itself, without waiting for credits.
     fn pieces_may_wait(&self, to: NodeAddress) -> bool {
-        self.far.is_some() && self.files.is_far(to.task)
+        self.far.is_some() && self.job.is_far(to.task)
     }
 
     fn shares_cache(&self, ViNumber(vi): ViNumber) -> bool {
@@ -522,7 +520,7 @@ unsafe impl Device for Shm {
 
     fn expect_posts(&mut self, to: NodeAddress, entries: u32) {
         if let Some(far) = &self.far
-            && self.files.is_far(to.task)
+            && self.job.is_far(to.task)
         {
             far.expect_posts(to, entries);
         }
@@ -589,9 +587,9 @@ unsafe impl Device for Shm {
     }
 
     fn expect_one_read(&mut self, by: NodeAddress, handle: MemHandle, ptag: u32) {
-        let Self { pipes, regions, heap, far, files, .. } = self;
+        let Self { pipes, regions, heap, far, job, .. } = self;
         match far {
-            Some(far) if files.is_far(by.task) => {
+            Some(far) if job.is_far(by.task) => {
                 if let Some(memory) = regions.open_memory(handle.region, handle.generation) {
                     far.offer(by, handle, ptag, memory);
                 }
@@ -606,13 +604,13 @@ unsafe impl Device for Shm {
         }
         if !finished {
             self.barrier.before_look();
-            let hazards = self.files.hazards(&mut self.peers)?;
+            let hazards = self.files.hazards()?;
             for (at, hazard) in hazards.iter().enumerate() {
                 if is_quiet(std::iter::once(&**hazard), self.address.task, handle.region) {
                     continue;
                 }
                 // A copy whose end is never reported ends only with its process: a task that failed, or was stopped, may still write.
-                if !self.files.has_ended(at as u32 / CONTEXTS_MAX) {
+                if !self.job.has_ended(at as u32 / CONTEXTS_MAX) {
                     return Ok(Posted::Retry);
                 }
                 regions::clear(hazard);
@@ -647,10 +645,10 @@ unsafe impl Device for Shm {
         from: CheckedRange<'_>,
         _id: u64,
     ) -> Result<Transfer, DeviceError> {
-        if !self.files.open_peer(&mut self.peers, to.task)? {
+        if !self.files.open_peer(to.task)? {
             return Ok(Transfer::Unreachable);
         }
-        let peer = self.peers.memory(to.task)?;
+        let peer = self.files.memory(to.task)?;
         transfer(peer.write(&self.claimer(), claim(to, from.len()), from))
     }
 
@@ -660,12 +658,12 @@ unsafe impl Device for Shm {
         to: CheckedRange<'_>,
         id: u64,
     ) -> Result<Transfer, DeviceError> {
-        if !self.files.open_peer(&mut self.peers, from.task)? {
+        if !self.files.open_peer(from.task)? {
             return self.read_far(from, to, id);
         }
         let Self { address, ref hazard, barrier, ways, ref shared, ref mut pipes, ref regions, .. } = *self;
         let claimer = Claimer { task: address.task, hazard, barrier, ways, shared };
-        let peer = self.peers.memory(from.task)?;
+        let peer = self.files.memory(from.task)?;
         let idle = || pipes.has_work() && pipes.stage(regions);
         transfer(peer.read(&claimer, claim(from, to.len()), to, idle))
     }
@@ -675,10 +673,10 @@ unsafe impl Device for Shm {
         to: RemoteMemory,
         pieces: impl Iterator<Item = (u64, CheckedRange<'a>)> + Clone,
     ) -> Result<bool, DeviceError> {
-        if !self.files.open_peer(&mut self.peers, to.task)? {
+        if !self.files.open_peer(to.task)? {
             return Ok(false);
         }
-        Ok(self.peers.memory(to.task)?.write_pieces(&self.claimer(), claim(to, 0), pieces)?)
+        Ok(self.files.memory(to.task)?.write_pieces(&self.claimer(), claim(to, 0), pieces)?)
     }
 
     fn rdma_read_pieces<'a>(
@@ -686,10 +684,10 @@ unsafe impl Device for Shm {
         from: RemoteMemory,
         pieces: impl Iterator<Item = (u64, CheckedRange<'a>)> + Clone,
     ) -> Result<bool, DeviceError> {
-        if !self.files.open_peer(&mut self.peers, from.task)? {
+        if !self.files.open_peer(from.task)? {
             return Ok(false);
         }
-        Ok(self.peers.memory(from.task)?.read_pieces(&self.claimer(), claim(from, 0), pieces)?)
+        Ok(self.files.memory(from.task)?.read_pieces(&self.claimer(), claim(from, 0), pieces)?)
     }
 
     fn find_mapped(&mut self, at: RemoteMemory, len: u64, need: MemAttributes) -> Result<bool, DeviceError> {
@@ -750,11 +748,11 @@ unsafe impl Device for Shm {
     }
 
     fn note_wait(&mut self, facts: WaitFacts) {
-        self.files.note_wait(self.quiet.duration(), facts);
+        self.job.note_wait(self.quiet.duration(), facts);
     }
 
     fn failure(&self, task: u32) -> Option<String> {
-        self.files.failure(task)
+        self.job.failure_of(task)
     }
 
     fn end_of_job(&self) -> Option<String> {
@@ -766,7 +764,7 @@ unsafe impl Device for Shm {
     }
 
     fn has_closed(&mut self, nic: NodeAddress) -> bool {
-        self.files.is_closed(&mut self.peers, nic).unwrap_or(false)
+        self.files.is_closed(nic).unwrap_or(false)
     }
 
     fn cause_of_death(&self, task: u32) -> Option<String> {
@@ -778,13 +776,13 @@ unsafe impl Device for Shm {
     }
 
     fn host(&self, task: u32) -> u32 {
-        self.files.host(task)
+        self.job.host(task)
     }
 
     fn ring(&mut self, to: NodeAddress) -> Result<(), DeviceError> {
         // A task on another host waits for entries, which wake it.
-        let is_far = self.far.is_some() && self.files.is_far(to.task);
-        if is_far { Ok(()) } else { self.files.ring(&mut self.peers, to, self.barrier) }
+        let is_far = self.far.is_some() && self.job.is_far(to.task);
+        if is_far { Ok(()) } else { self.files.ring(to, self.barrier) }
     }
 
     fn fail(&mut self, why: &str) {

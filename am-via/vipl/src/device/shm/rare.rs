@@ -11,11 +11,11 @@ impl Shm {
     pub(super) fn poll_rare(&mut self) -> Option<Box<News>> {
         // Some of what is found here may have to wait for the next poll.
         self.looks_further = true;
-        let epoch = self.files.failure_epoch();
+        let epoch = self.job.failure_epoch();
         if epoch != self.failure_epoch {
             self.failure_epoch = epoch;
             for task in 0..self.layout.num_tasks {
-                if self.files.is_failed(task) && !self.failures_told[task as usize] {
+                if self.job.is_failed(task) && !self.failures_told[task as usize] {
                     self.failures_told[task as usize] = true;
                     self.failures_due.push(task);
                     if let Some(far) = &self.far {
@@ -44,7 +44,7 @@ impl Shm {
                 },
             };
             if let Some(peer) = peer
-                && self.files.is_closed(&mut self.peers, peer).is_ok_and(|closed| closed)
+                && self.files.is_closed(peer).is_ok_and(|closed| closed)
             {
                 self.note_closing(peer);
             }
@@ -104,7 +104,7 @@ impl Shm {
         };
         let at = self.closing.iter().position(is_over)?;
         let (peer, _) = self.closing.swap_remove(at);
-        (!self.files.is_failed(peer.task)).then(|| Box::new(News::PeerClosed(peer)))
+        (!self.job.is_failed(peer.task)).then(|| Box::new(News::PeerClosed(peer)))
     }
 
     /// Tells the peers that nothing more will come from here.
@@ -115,7 +115,7 @@ impl Shm {
         }
         self.end_network();
         let was_connected = !(self.vis.is_empty() && self.accepted.is_empty());
-        if self.files.set_closed(&mut self.peers, self.address, was_connected).is_err() {
+        if self.files.set_closed(self.address, was_connected).is_err() {
             return;
         }
         self.barrier.before_look();
@@ -131,7 +131,7 @@ impl Shm {
     /// fault, and gets no answer. If the system refuses, this task fails: the peer waits for it, and may never raise the slot's attention
     /// bit again.
     fn accept(&mut self, slot: u32) -> Option<NodeAddress> {
-        match self.files.open_accepted(&mut self.peers, self.address, slot, self.barrier) {
+        match self.files.open_accepted(self.address, slot, self.barrier) {
             Ok(accepted) => {
                 let (connection, peer) = accepted?;
                 self.accepted.push(Vi { connection, slot, peer, consumed_when_last_counted: 0 });

@@ -92,8 +92,7 @@ fn what_a_task_has_sent_before_its_death_arrives_before_the_death_is_told() {
 
 /// Number of VI slots in use.
 fn slots_used(device: &mut Shm) -> u32 {
-    let Shm { files, peers, .. } = device;
-    files.header(peers, 0).expect("its own file is there").vis_used.load(Ordering::Relaxed)
+    device.files.header(0).expect("its own file is there").vis_used.load(Ordering::Relaxed)
 }
 
 #[test]
@@ -107,15 +106,13 @@ fn slots_are_given_back_if_a_connection_cannot_be_made() {
             assert_eq!(slots_used(&mut a), 0);
             assert!(matches!(a.connect(ViNumber(0), a.address()), Err(DeviceError::System { .. })));
             assert_eq!(slots_used(&mut a), 0);
-            let Shm { files, peers, .. } = &mut a;
-            let made = files.make_far(peers, b.address, SleepBarrier::SenderFence);
+            let made = a.files.make_far(b.address, SleepBarrier::SenderFence);
             assert!(matches!(made, Err(DeviceError::System { .. })), "{made:?}");
             assert_eq!(slots_used(&mut a), 0);
         }
         a.files.layout = right;
         // One slot is left, and a connection needs two.
-        let Shm { files, peers, .. } = &mut a;
-        let header = files.header(peers, 0).expect("its own file is there");
+        let header = a.files.header(0).expect("its own file is there");
         let left = right.vis() - 1;
         header.vis_used.store(left, Ordering::Relaxed);
         for _ in 0..3 {
