@@ -14,13 +14,12 @@ use crate::wait::{Doorbell, SleepBarrier};
 use am_via_os::atomics::Ordering;
 
 /// A writer that has filled more than [`WAIT_AHEAD_BYTES_MAX`] and at most this number of bytes of a slot prefetches as many bytes of the
-/// next slot as it has filled: a stream of 1 KiB takes 0.68 of the time. More lines at a time would delay the reader, and non-temporal
-/// stores need no prefetch.
+/// next slot as it has filled, which makes streams faster. More lines at a time would delay the reader, and non-temporal stores need no
+/// prefetch.
 const WRITE_AHEAD_BYTES_MAX: usize = 1024;
 /// Maximum bytes outside of a line that a waiting reader prefetches before the line has arrived. A writer of at most this number of bytes
-/// does not prefetch, because reader and writer would take the lines from each other. In a bench of bare rings, the prefetch changed the
-/// time by a factor of 0.90 for 64 bytes, 0.91 for 256, and 1.07 for 512, which a writer prefetches; if the processors shared no cache, by
-/// 0.75 for 64 and 256 bytes.
+/// does not prefetch, because reader and writer would take the lines from each other. For the same reason the reader's prefetch makes lines
+/// slower that a writer prefetches.
 const WAIT_AHEAD_BYTES_MAX: usize = 256;
 /// Maximum bytes of a slot that its reader prefetches when it has read the line.
 const READ_AHEAD_BYTES_MAX: usize = 1024;

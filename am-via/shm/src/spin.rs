@@ -32,8 +32,8 @@ impl WaitPolicy {
 /// Number of empty polls that means "sleep at once", as in the layers above.
 pub const NO_SPIN: u32 = u32::MAX / 2;
 
-/// Number of polls before the first pause. A pause after each poll would delay arrivals (measured: by 25 ns for 8 bytes one way). A poll
-/// of an unoptimised build takes about twenty times as long: with the same number, each wait of a test would keep a processor from other
+/// Number of polls before the first pause. A pause after each poll would delay arrivals. A poll of an unoptimised build takes many times
+/// as long: with the same number, each wait of a test would keep a processor from other
 /// tasks for about a millisecond.
 const EAGER_POLLS: u32 = if cfg!(debug_assertions) { 100 } else { 2000 };
 /// Number of polls between two readings of the clock: about 1 us.
