@@ -90,11 +90,7 @@ impl Task {
         };
         let device = self.noted_device(context, noted).map_err(|error| of_device(&error))?;
         let plan = CreditPlan { credits: settings.credits, answers: settings.credits };
-        let fabric = ViaFabric::new(device, plan);
-        Ok(match settings.registered_bytes_max {
-            None => fabric,
-            Some(bytes) => fabric.with_registered_bytes_max(bytes),
-        })
+        Ok(ViaFabric::new(device, plan))
     }
 
     /// Opens a NIC for a program written to VIA (`VipOpenNic`). A task has 16 NICs, `shm0` to `shm15`. Each is used by one context, or
@@ -112,11 +108,7 @@ impl Task {
         let Some(noted) = self.job.note_nics(bit, bit | bit << NICS_MAX) else {
             return Err(VipError::NicTaken { name: name.to_owned(), last: NICS_MAX - 1 });
         };
-        let nic = UserAgent::open(self.noted_device(context, noted)?);
-        Ok(match self.job.settings().registered_bytes_max {
-            None => nic,
-            Some(bytes) => nic.with_registered_bytes_max(bytes),
-        })
+        Ok(UserAgent::open(self.noted_device(context, noted)?))
     }
 
     /// Opens the device of a context whose use has just been noted. If that fails, the context can be opened in either way again.
@@ -144,7 +136,11 @@ impl Task {
             },
             wait,
         };
-        Shm::open(Arc::clone(&self.job), Arc::clone(&self.heap), options)
+        let device = Shm::open(Arc::clone(&self.job), Arc::clone(&self.heap), options)?;
+        Ok(match settings.registered_bytes_max {
+            None => device,
+            Some(bytes) => device.with_registered_bytes_max(bytes),
+        })
     }
 
     /// Opens the first context, with handlers registered at run time.

@@ -148,8 +148,6 @@ pub struct Limits {
     pub credits: u32,
     /// Maximum number of unanswered requests per peer.
     pub requests_max: u32,
-    /// Maximum bytes of one read of a long message ([`Memory::read`]).
-    pub read_bytes_max: u64,
 }
 
 /// Packets exchanged by this endpoint and another.
@@ -330,8 +328,7 @@ pub trait Memory {
     /// even if the peer dies. Until then the fabric may access the local memory.
     fn write(&mut self, to: RemoteAddress, from: RawBytes, op: OpId) -> Result<Transfer>;
 
-    /// Reads granted memory of a peer. Reads of at most [`Limits::read_bytes_max`] bytes from one region are either all
-    /// [`Transfer::Staged`], or none.
+    /// Reads granted memory of a peer. Reads from one region are either all [`Transfer::Staged`], or none.
     fn read(&mut self, from: RemoteAddress, to: RawBuffer, op: OpId) -> Result<Transfer>;
 
     /// Writes several pieces to granted memory of a peer, each to its offset from `to` on, where that is faster than one

@@ -38,8 +38,9 @@ settings! {
     /// Address space for a task's job memory, in bytes. Only touched pages use memory. auto: 64 GiB, or less if a limit of this machine
     /// requires it.
     heap_bytes: Option<u64> = None, "AM_HEAP_BYTES", HEAP_BYTES_MIN..=1 << 46;
-    /// Maximum private memory that one context keeps registered at a time, in bytes; emulates the limit of a real NIC. Longer transfers are
-    /// split. A program written to VIA gets an error when it registers more. auto: no limit.
+    /// Maximum private memory that one context has registered for its peers at a time, in bytes; emulates the limit of a real NIC. The data
+    /// of further messages are sent in pieces. Exposing more is an error, and so is registering more by a program written to VIA. auto: no
+    /// limit.
     registered_bytes_max: Option<u64> = None, "AM_REGISTERED_BYTES_MAX", REGISTERED_BYTES_MIN..=1 << 46;
     /// Shortest message, in bytes, whose private data sender and receiver copy at the same time, through a ring in job memory. The kernel
     /// copies shorter messages. Unused if AM_MEMORY is not auto, or if waits do not spin (see AM_SPIN_MICROSECONDS_MAX).

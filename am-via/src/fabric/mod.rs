@@ -12,12 +12,9 @@ mod kept_grants;
 mod memory;
 mod peers;
 mod refusals;
-mod registration_cache;
 mod terms;
 
 use std::collections::HashMap;
-use std::ops::Range;
-use std::ptr::NonNull;
 use std::time::Duration;
 
 use am_core::buffer::{
@@ -42,14 +39,12 @@ use am_via_vipl::{DeviceError, Posted, ViState};
 use in_line::ViInLine;
 use kept_grants::{Added, KeptGrants};
 use peers::Peers;
-use registration_cache::{Purpose, RegistrationCache};
 use terms::{
-    class_from, class_of, endpoint, for_operation, handle, is_private, mem_attributes, node, outcome,
-    own_address, remote, told, wrong,
+    class_from, class_of, endpoint, for_operation, handle, mem_attributes, node, outcome, own_address,
+    remote, told, wrong,
 };
 
 pub use am_via_vipl::CreditPlan;
-pub use registration_cache::RegistrationStatistics;
 
 /// The fabric over a NIC of device `D`.
 #[derive(Debug)]
@@ -63,8 +58,6 @@ pub struct ViaFabric<D: Device> {
     peers: Peers,
     /// Transfers accepted by the device, for error messages. Empty if transfers end at once.
     under_way: HashMap<u64, (RemoteAddress, u64)>,
-    /// The account of registered private memory, if that memory is limited.
-    registrations: Option<RegistrationCache>,
     kept_grants: KeptGrants,
 }
 
@@ -83,7 +76,6 @@ impl<D: Device> ViaFabric<D> {
             contexts_max,
             peers: Peers::new(attributes.num_tasks),
             under_way: HashMap::new(),
-            registrations: None,
             kept_grants: KeptGrants::new(attributes.regions_max),
             nic,
         }
@@ -96,46 +88,6 @@ impl<D: Device> ViaFabric<D> {
     pub fn connect(&mut self, to: Endpoint) -> Result<bool> {
         let PeerIndex(at) = self.peer(to)?.index;
         self.connect_to_post(at, Class::OneWay)
-    }
-
-    /// Limits the registered private memory to `bytes` (at least 64 KiB). Job memory does not count: a NIC registers all of it when it is
-    /// opened.
-    #[must_use]
-    pub fn with_registered_bytes_max(self, bytes: u64) -> Self {
-        Self { registrations: Some(RegistrationCache::new(bytes)), ..self }
-    }
-
-    /// Statistics of registrations of private memory, if they are limited.
-    #[must_use]
-    pub fn registration_statistics(&self) -> Option<RegistrationStatistics> {
-        self.registrations.as_ref().map(RegistrationCache::statistics)
-    }
-
-    /// Registers the local end of a transfer, if necessary, and returns the pages that the cache then holds. `Err`: the outcome if the
-    /// limit does not allow it.
-    #[inline]
-    fn hold_local_end(&mut self, at: NonNull<u8>, len: usize) -> Result<Option<Range<u64>>, Transfer> {
-        let Some(cache) = &mut self.registrations else { return Ok(None) };
-        // Data that fit into a packet use the NIC's own buffers.
-        if len <= self.slot_bytes || !is_private(&self.nic.device, at, len) {
-            return Ok(None);
-        }
-        match cache.hold(at.addr().get() as u64, len as u64, Purpose::LocalEnd) {
-            Some(pages) => Ok(Some(pages)),
-            None if len as u64 <= cache.local_end_bytes_max() => Err(Transfer::Retry),
-            None => Err(Transfer::Staged),
-        }
-    }
-
-    /// Releases `held`, unless its transfer is in flight; then the cache keeps `held` until the transfer ends.
-    #[inline]
-    fn let_go_local_end(&mut self, held: Option<Range<u64>>, done: &Result<Transfer>, op: OpId) {
-        let (Some(cache), Some(pages)) = (&mut self.registrations, held) else { return };
-        if matches!(done, Ok(Transfer::Posted)) {
-            cache.keep_for_transfer(u64::from(op.0), pages);
-        } else {
-            cache.let_go(&pages);
-        }
     }
 
     /// Makes the VI for an endpoint. The VI's index in the NIC's table is the peer's number.
@@ -251,9 +203,6 @@ impl<D: Device> ViaFabric<D> {
             }
             News::Ended { id, result } => {
                 let op = OpId(u32::try_from(id).ok()?);
-                if let Some(cache) = &mut self.registrations {
-                    cache.end_transfer(id);
-                }
                 let (at, len) = self.under_way.remove(&id)?;
                 let result = result.map_err(|fault| Box::new(self.refused(at, len, fault.into())));
                 Some(Box::new(Event::Completed { op, result }))
@@ -293,9 +242,6 @@ impl<D: Device> ViaFabric<D> {
     fn end_grant(&mut self, grant: Grant, finished: bool) -> Result<Outcome> {
         match self.nic.device.deregister(handle(grant), finished) {
             Ok(Posted::Done) => {
-                if let Some(cache) = &mut self.registrations {
-                    cache.end_grant(handle(grant).region);
-                }
                 if grant.is_for_operation() {
                     self.kept_grants.ended();
                 }
@@ -524,7 +470,7 @@ impl<D: Device> Memory for ViaFabric<D> {
     }
 
     fn grant(&mut self, memory: RawBuffer, access: Access, user: Option<PeerIndex>) -> Result<Option<Grant>> {
-        let (at, len) = (memory.at(), memory.len() as u64);
+        let at = memory.at();
         let to_read_once = access.for_operation && !access.write;
         let keep = to_read_once && self.nic.device.is_job_memory(at, memory.len());
         if keep && let Some(grant) = self.kept_grants.take(at.addr(), memory.len()) {
@@ -533,33 +479,8 @@ impl<D: Device> Memory for ViaFabric<D> {
         if access.for_operation && !self.kept_grants.may_open() {
             return Ok(None);
         }
-        let mut held = None;
-        if let Some(cache) =
-            self.registrations.as_mut().filter(|_| is_private(&self.nic.device, at, memory.len()))
-        {
-            held = cache.hold(at.addr().get() as u64, len, Purpose::Peers);
-            if held.is_none() && access.for_operation {
-                return Ok(None);
-            }
-            if held.is_none() {
-                return Err(Error::Exhausted {
-                    resource: "registered private memory, in bytes",
-                    needed: len,
-                    available: cache.available_for_peers(),
-                    remedy: "unexpose memory that peers no longer need, wait for long sends to end, use memory of `alloc`, \
-                             or raise the setting registered_bytes_max (AM_REGISTERED_BYTES_MAX), of which a quarter is \
-                             kept for transfers that this task begins",
-                });
-            }
-        }
         let attributes = mem_attributes(access);
         let registered = memory::register(&mut self.nic.device, memory, attributes);
-        if let (Some(cache), Some(pages)) = (&mut self.registrations, held) {
-            match &registered {
-                Ok(handle) => cache.keep_for_grant(handle.region, pages),
-                Err(_) => cache.let_go(&pages),
-            }
-        }
         let handle = match registered {
             Err(DeviceError::Exhausted { .. }) if access.for_operation => return Ok(None),
             registered => registered.map_err(|error| wrong(self.endpoint, error))?,
@@ -616,34 +537,18 @@ impl<D: Device> Memory for ViaFabric<D> {
     }
 
     fn write(&mut self, to: RemoteAddress, from: RawBytes, op: OpId) -> Result<Transfer> {
-        let held = match self.hold_local_end(from.at(), from.len()) {
-            Ok(held) => held,
-            Err(outcome) => return Ok(outcome),
-        };
         tell_copy("copied to peer", to, from.len());
         let done = memory::rdma_write(&mut self.nic.device, remote(to), from, u64::from(op.0));
-        let started = self.started(done, to, from.len() as u64, op);
-        self.let_go_local_end(held, &started, op);
-        started
+        self.started(done, to, from.len() as u64, op)
     }
 
     fn read(&mut self, from: RemoteAddress, to: RawBuffer, op: OpId) -> Result<Transfer> {
-        let held = match self.hold_local_end(to.at(), to.len()) {
-            Ok(held) => held,
-            Err(outcome) => return Ok(outcome),
-        };
         tell_copy("copied from peer", from, to.len());
         let done = memory::rdma_read(&mut self.nic.device, remote(from), to, u64::from(op.0));
-        let started = self.started(done, from, to.len() as u64, op);
-        self.let_go_local_end(held, &started, op);
-        started
+        self.started(done, from, to.len() as u64, op)
     }
 
     fn write_pieces(&mut self, to: RemoteAddress, pieces: &[(u64, RawBytes)]) -> Result<bool> {
-        // The cache holds the local end of one transfer.
-        if self.registrations.is_some() {
-            return Ok(false);
-        }
         let len = pieces.iter().map(|(_, from)| from.len()).sum();
         let pieces =
             pieces.iter().map(|&(offset, from)| (to.offset.wrapping_add(offset), memory::source(from)));
@@ -655,9 +560,6 @@ impl<D: Device> Memory for ViaFabric<D> {
     }
 
     fn read_pieces(&mut self, from: RemoteAddress, pieces: &[(u64, RawBuffer)]) -> Result<bool> {
-        if self.registrations.is_some() {
-            return Ok(false);
-        }
         let len = pieces.iter().map(|(_, to)| to.len()).sum();
         let pieces = pieces.iter().map(|&(offset, to)| (from.offset.wrapping_add(offset), memory::range(to)));
         let done = self.nic.device.rdma_read_pieces(remote(from), pieces);
@@ -717,10 +619,6 @@ impl<D: Device> World for ViaFabric<D> {
             packet_bytes_max: self.slot_bytes,
             credits: self.plan.credits,
             requests_max: self.plan.answers,
-            read_bytes_max: self
-                .registrations
-                .as_ref()
-                .map_or(u64::MAX, RegistrationCache::local_end_bytes_max),
         }
     }
 

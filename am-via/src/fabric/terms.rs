@@ -1,7 +1,5 @@
 //! Converts between the types of am-core and of VIPL: endpoints and addresses, grants and memory handles, classes, updates, errors.
 
-use std::ptr::NonNull;
-
 use am_core::buffer::{Access, Executor, Grant, RemoteAddress};
 use am_core::error::Error;
 use am_core::task::{ContextNumber, Endpoint, TaskId};
@@ -9,7 +7,7 @@ use am_core::transfer::{Class, Transfer};
 
 use am_via_job::{UnderWay, WaitFacts};
 use am_via_os::threads;
-use am_via_vipl::below::{Class as ViClass, Device, RemoteMemory, Transfer as ViTransfer};
+use am_via_vipl::below::{Class as ViClass, RemoteMemory, Transfer as ViTransfer};
 use am_via_vipl::{DeviceError, MemAttributes, MemHandle, NodeAddress};
 
 #[inline(always)]
@@ -56,11 +54,6 @@ pub(super) fn wrong(peer: Endpoint, error: DeviceError) -> Error {
         }
         other => Error::Protocol { peer, what: other.to_string() },
     }
-}
-
-/// Whether `len` bytes from `at` on are in no memory file, so that peers reach them only through the system.
-pub(super) fn is_private(device: &impl Device, at: NonNull<u8>, len: usize) -> bool {
-    !device.is_job_memory(at, len) && !device.is_in_shared_file(at, len)
 }
 
 #[inline(always)]

@@ -27,21 +27,12 @@ fn with_faults(num_tasks: u32, reach: Reach, seed: u64) -> WireOptions {
     WireOptions { faults: faults(seed), ..WireOptions::new(num_tasks) }.with_reach(reach)
 }
 
-/// Runs the suite with unlimited registered memory; `AM_CHECK` in the environment selects checks by a part of their name.
+/// Runs the suite; `AM_CHECK` in the environment selects checks by a part of their name.
 fn run(options: WireOptions, plan: CreditPlan) -> WireStatistics {
-    run_over(options, plan, |fabric| fabric)
-}
-
-fn run_over(
-    options: WireOptions,
-    plan: CreditPlan,
-    change: impl Fn(ViaFabric<Wire>) -> ViaFabric<Wire>,
-) -> WireStatistics {
     println!("{options:?} {plan:?}");
     let filter = std::env::var("AM_CHECK").unwrap_or_default();
     let network = WireNetwork::new(options);
-    let fabrics = fabrics_of(&network, options, plan).into_iter().map(change).collect();
-    threads::run(fabrics, |context| conformance::run_all(&filter, context));
+    threads::run(fabrics_of(&network, options, plan), |context| conformance::run_all(&filter, context));
     network.statistics()
 }
 
@@ -86,12 +77,6 @@ fn eight_tasks_small_slots() {
 fn small_slots(num_tasks: u32) {
     let options = WireOptions { slot_bytes: 1200, ..WireOptions::new(num_tasks) };
     run(options, CreditPlan { credits: 4, answers: 2 });
-}
-
-/// A limit of registered memory that suffices for the memory that the suite exposes, but not for its long messages.
-#[test]
-fn two_tasks_with_little_registered_memory() {
-    run_over(WireOptions::new(2), PLENTY, |fabric| fabric.with_registered_bytes_max(6 << 20));
 }
 
 #[test]

@@ -86,6 +86,13 @@ fn three_tasks_staged() {
     run("three_tasks_staged", 3, &[("AM_MEMORY", "staged")]);
 }
 
+/// A limit of registered memory that suffices for the memory that the suite exposes, but not for its long messages.
+#[test]
+fn two_tasks_with_little_registered_memory() {
+    let settings = [("AM_REGISTERED_BYTES_MAX", "6M"), ("AM_CHECK", &*of_memory())];
+    run("two_tasks_with_little_registered_memory", 2, &settings);
+}
+
 #[test]
 #[ignore = "long"]
 fn two_three_and_eight_tasks_by_every_way() {

@@ -250,7 +250,7 @@ impl<U: UserCode> Engine<U> {
                 self.fetch_again(key);
                 return Ok(false);
             }
-            let mut len = left.min(*budget).min(self.limits.read_bytes_max);
+            let mut len = left.min(*budget);
             if through_sink {
                 len = len.min(BOUNCE_BYTES as u64);
                 if len < left {

@@ -120,7 +120,6 @@ pub struct Engine<U: UserCode> {
 #[derive(Clone, Copy, Debug)]
 struct PacketLimits {
     packet_bytes_max: usize,
-    read_bytes_max: u64,
     /// Maximum number of unanswered requests per peer.
     requests_max: usize,
 }
@@ -167,7 +166,6 @@ impl<U: UserCode> Engine<U> {
             contexts_max: limits.contexts_max,
             limits: PacketLimits {
                 packet_bytes_max: limits.packet_bytes_max,
-                read_bytes_max: limits.read_bytes_max,
                 requests_max: limits.requests_max as usize,
             },
         }

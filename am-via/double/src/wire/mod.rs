@@ -286,6 +286,7 @@ unsafe impl Device for Wire {
             ring_lines: options.ring_lines,
             vis_max: u32::MAX,
             regions_max: options.regions_max,
+            registered_bytes_max: u64::MAX,
         }
     }
 

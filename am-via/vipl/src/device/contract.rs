@@ -139,11 +139,6 @@ pub unsafe trait Device: std::fmt::Debug {
     /// Forgets a file that no registration names any more. The file stays mapped while its mapping is held.
     fn forget_shared_file(&mut self, _inode: u64) {}
 
-    /// Whether `len` bytes from `at` on are in a memory file that this task has made or opened.
-    fn is_in_shared_file(&self, _at: NonNull<u8>, _len: usize) -> bool {
-        false
-    }
-
     /// Registers `memory` for peers.
     ///
     /// # Safety

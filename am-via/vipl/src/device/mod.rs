@@ -318,6 +318,8 @@ pub struct DeviceAttributes {
     pub vis_max: u32,
     /// Maximum number of registrations.
     pub regions_max: u32,
+    /// Maximum bytes registered at a time; `u64::MAX`: no limit.
+    pub registered_bytes_max: u64,
 }
 
 /// Wakes the owner of a device from another thread.

@@ -49,8 +49,8 @@ impl NicLimits {
             transfer_bytes_max: u32::MAX,
             native_mtu_bytes: u32::try_from(device.slot_bytes).unwrap_or(u32::MAX),
             ptags_max: 1024,
-            register_bytes_max: u64::MAX,
-            register_block_bytes_max: isize::MAX.unsigned_abs() as u64,
+            register_bytes_max: device.registered_bytes_max,
+            register_block_bytes_max: (isize::MAX.unsigned_abs() as u64).min(device.registered_bytes_max),
             regions_max: device.regions_max,
             discriminator_bytes_max: 16,
         }

@@ -15,6 +15,7 @@ mod heap;
 mod in_line;
 mod left;
 mod mapped;
+mod pinned;
 mod pipes;
 mod rare;
 
@@ -42,6 +43,7 @@ use files::Files;
 pub use heap::OwnHeap;
 use in_line::ShmLink;
 use mapped::{claim, transfer};
+use pinned::Pinned;
 use pipes::Pipes;
 
 /// Options of a task's device.
@@ -111,6 +113,7 @@ pub struct Shm {
     /// Whether a poll with empty rings has more to check: a list of rare events that is not empty, or the network.
     looks_further: bool,
     regions: OwnRegions,
+    pinned: Pinned,
     shared: SharedFiles,
     /// Mapped regions of peers that were found before.
     mapped: MappedRegions,
@@ -196,6 +199,7 @@ impl Shm {
             far,
             reads_ended: Vec::new(),
             regions: OwnRegions::new(own, Arc::clone(heap.mapping()), options.context, options.ways),
+            pinned: Pinned::new(u64::MAX),
             shared: SharedFiles::default(),
             mapped: MappedRegions::default(),
             pipes: Pipes::new(pipe_bytes_min),
@@ -204,6 +208,13 @@ impl Shm {
             files,
             _open: open,
         })
+    }
+
+    /// Limits the private memory that is registered at a time. By default it is unlimited.
+    #[must_use]
+    pub fn with_registered_bytes_max(mut self, bytes: u64) -> Self {
+        self.pinned = Pinned::new(bytes);
+        self
     }
 
     #[inline(always)]
@@ -258,38 +269,6 @@ impl Shm {
         let next = (self.next_polled & !MOVES_ON) + 1;
         self.next_polled = if next < self.polled.len() { next } else { 0 };
         self.next_polled
-    }
-
-    /// Removes rings without recent entries from the poll set.
-    #[cold]
-    #[inline(never)]
-    fn park_quiet(&mut self) {
-        self.quiet_polls = 0;
-        let mut parked = Vec::new();
-        let vis = &mut self.vis;
-        self.polled.retain(|&number| {
-            let Some(Some(vi)) = vis.get_mut(number as usize) else { return false };
-            let consumed = vi.connection.consumed();
-            let quiet = consumed == vi.consumed_when_last_counted;
-            vi.consumed_when_last_counted = consumed;
-            if quiet {
-                vi.connection.set_parked(true);
-                parked.push(number);
-            }
-            !quiet
-        });
-        if parked.is_empty() {
-            return;
-        }
-        self.barrier.before_look();
-        for number in parked {
-            if let Some(Some(vi)) = self.vis.get(number as usize)
-                && vi.connection.is_ready()
-            {
-                vi.connection.set_parked(false);
-                self.polled.push(number);
-            }
-        }
     }
 
     #[cold]
@@ -374,6 +353,7 @@ unsafe impl Device for Shm {
             ring_lines: RING_LINES - (TELL_AFTER - 1),
             vis_max: self.layout.vis(),
             regions_max: REGIONS_PER_CONTEXT,
+            registered_bytes_max: self.pinned.bytes_max,
         }
     }
 
@@ -500,7 +480,7 @@ unsafe impl Device for Shm {
 
     /// Far peers get pieces if one message of the network carries them all. Near peers get pieces if pipes are used: both tasks then have a
     /// core, and copy at the same time. They get pieces even of job memory, which they could read directly: when the owner's program writes
-    /// to the memory again, each line that a peer has read costs 30 ns.
+    /// to the memory again, each line that a peer has read is transferred back.
     fn prefers_pieces(&self, to: NodeAddress, len: usize, entries: u32) -> bool {
         match &self.far {
             Some(far) if self.job.is_far(to.task) => far.carries_together(entries as usize, len),
@@ -548,15 +528,17 @@ unsafe impl Device for Shm {
         self.mapped.clear();
     }
 
-    fn is_in_shared_file(&self, at: NonNull<u8>, len: usize) -> bool {
-        self.shared.place_of(at, len).is_some()
-    }
-
     unsafe fn register(
         &mut self,
         memory: CheckedRange<'_>,
         attributes: MemAttributes,
     ) -> Result<MemHandle, DeviceError> {
+        let (at, len) = (memory.at(), memory.len());
+        let is_counted = self.pinned.is_limited()
+            && !(self.heap.contains(at, len) || self.shared.place_of(at, len).is_some());
+        if is_counted {
+            self.pinned.check(len as u64)?;
+        }
         // SAFETY: the caller's contract: `deregister` returns `Done` after `remove`, when no copy is under way.
         let opened = unsafe { self.regions.insert(memory, attributes.registration(), &self.shared) };
         let Some((region, generation)) = opened else {
@@ -567,6 +549,9 @@ unsafe impl Device for Shm {
                 remedy: "deregister memory that peers no longer need, or register larger pieces",
             });
         };
+        if is_counted {
+            self.pinned.add(region, len as u64);
+        }
         Ok(MemHandle { region, generation })
     }
 
@@ -623,6 +608,7 @@ unsafe impl Device for Shm {
         }
         self.pipes.end(handle, &mut self.regions);
         self.regions.recycle(handle.region);
+        self.pinned.remove(handle.region);
         Ok(Posted::Done)
     }
 

@@ -1,4 +1,5 @@
-//! What a poll finds besides messages in rings: new connections of peers, failed tasks, peers that close, and network events.
+//! What a poll does besides taking messages from rings: it removes quiet rings, and finds new connections of peers, failed tasks, peers
+//! that close, and network events.
 
 use std::time::Instant;
 
@@ -6,6 +7,38 @@ use super::{Shm, TIME_TO_FAIL, Vi};
 use crate::device::{DeviceError, News, NodeAddress};
 
 impl Shm {
+    /// Removes rings without recent entries from the poll set.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn park_quiet(&mut self) {
+        self.quiet_polls = 0;
+        let mut parked = Vec::new();
+        let vis = &mut self.vis;
+        self.polled.retain(|&number| {
+            let Some(Some(vi)) = vis.get_mut(number as usize) else { return false };
+            let consumed = vi.connection.consumed();
+            let quiet = consumed == vi.consumed_when_last_counted;
+            vi.consumed_when_last_counted = consumed;
+            if quiet {
+                vi.connection.set_parked(true);
+                parked.push(number);
+            }
+            !quiet
+        });
+        if parked.is_empty() {
+            return;
+        }
+        self.barrier.before_look();
+        for number in parked {
+            if let Some(Some(vi)) = self.vis.get(number as usize)
+                && vi.connection.is_ready()
+            {
+                vi.connection.set_parked(false);
+                self.polled.push(number);
+            }
+        }
+    }
+
     #[cold]
     #[inline(never)]
     pub(super) fn poll_rare(&mut self) -> Option<Box<News>> {
