@@ -11,7 +11,7 @@ use crate::matching::{Envelope, Pattern};
 const TOLD_MAX: usize = 16;
 
 /// Adds the receives that wait for their message, the sends that wait for an acknowledgement (`sends` yields the receivers), and the
-/// messages that wait for a receive.
+/// messages that wait for a receive of the program.
 pub(crate) fn add_facts<'a>(
     facts: &mut WaitFacts,
     peers: &Peers,
@@ -19,6 +19,8 @@ pub(crate) fn add_facts<'a>(
     sends: impl Iterator<Item = TaskId>,
     early: impl Iterator<Item = (Envelope, &'a EarlyMessage)>,
 ) {
+    // Messages of collectives and the like say nothing about a receive of the program.
+    let early = early.filter(|(envelope, _)| Space::PointToPoint.has(envelope.context_id().0));
     let (mut posted, mut early) = (posted.fuse(), early.fuse());
     for pattern in posted.by_ref().take(TOLD_MAX) {
         let partner = pattern.source().map(|rank| peers.task_of(pattern.context_id(), rank));

@@ -44,6 +44,12 @@ static void barrier(void) {
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/* One task receives instead, while the messages of the barrier wait there. */
+static void not_barrier(void) {
+    if (rank == 0) receive_from(1, 16);
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
 /* A receive from a task that has left the job. */
 static void ended(void) {
     if (rank == 0) receive_from(1, 9);
@@ -167,7 +173,7 @@ int main(int argc, char **argv) {
         {"cycle", cycle}, {"reversed", reversed}, {"sends", sends}, {"barrier", barrier},
         {"ended", ended}, {"wrong_tag", wrong_tag}, {"slow", slow}, {"lock", lock},
         {"probes", probes}, {"sleeper", sleeper}, {"computer", computer},
-        {"poller", poller}, {"two_threads", two_threads}, {"lost_work", lost_work},
+        {"poller", poller}, {"two_threads", two_threads}, {"lost_work", lost_work}, {"not_barrier", not_barrier},
     };
     if (argc > 2) slow_seconds = (unsigned)atoi(argv[2]);
     const char *with_threads[] = {"probes", "sleeper", "computer", "poller", "two_threads"};

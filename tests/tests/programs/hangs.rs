@@ -74,6 +74,7 @@ fn jobs_that_hang_are_reported_with_the_reason() {
         two_long_sends_that_nobody_receives_are_a_dead_lock,
         the_task_that_does_not_come_to_a_barrier_is_found,
         a_message_with_another_tag_is_told,
+        messages_of_a_barrier_are_not_told_as_the_programs,
         the_task_that_has_a_window_s_lock_is_named,
         a_receive_from_a_task_that_has_left_is_told,
         a_wait_that_ends_is_reported_where_that_is_asked_for,
@@ -127,6 +128,12 @@ fn the_task_that_does_not_come_to_a_barrier_is_found() {
     let expected = ["waits in MPI_Barrier", "task 1: does not wait for a message: it runs"];
     let said = said_before_the_limit(job_of(3, "barrier"), &expected);
     assert!(!said.contains("a deadlock"), "task 1 may still come:\n{said}");
+}
+
+fn messages_of_a_barrier_are_not_told_as_the_programs() {
+    let said =
+        said_before_the_limit(job_of(3, "not_barrier"), &["receive from task 1, tag 16", "MPI_Barrier"]);
+    assert!(!said.contains("for a receive"), "{said}");
 }
 
 fn a_message_with_another_tag_is_told() {
