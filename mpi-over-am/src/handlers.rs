@@ -257,7 +257,7 @@ impl MpiHandlers {
     #[inline(never)]
     fn end_hopeless(&mut self, request: RequestId) {
         let Some(pattern) = self.requests.posted_pattern(request) else { return };
-        let sender = pattern.source().and_then(|rank| self.peers.task_of(pattern.context_id(), rank));
+        let sender = self.only_sender(&pattern);
         let Some((task, lost)) = self.lost.iter().find(|&&(task, _)| Some(task) == sender) else { return };
         let why = match lost {
             Lost::Failed(what) => am_core::error::Error::PeerFailed { task: *task, what: what.clone() },
@@ -268,6 +268,11 @@ impl MpiHandlers {
             }
         };
         self.requests.withdraw(request, Error::Core(why));
+    }
+
+    /// The task that a receive names as its sender.
+    fn only_sender(&self, pattern: &Pattern) -> Option<TaskId> {
+        self.peers.task_of(pattern.context_id(), pattern.source()?)
     }
 
     fn withdraw_synchronous(&mut self, message: &Message<'_>) -> Answer {
@@ -519,8 +524,10 @@ impl HandlerSet for MpiHandlers {
             partner: Some(task),
             details: String::new(),
         }));
-        let posted =
-            self.requests.posted_receives().map(|(_, pattern)| pattern).chain(self.probed.iter().copied());
+        let posted = || self.requests.posted_receives().map(|(_, pattern)| pattern);
+        let of_collectives = posted().filter(|pattern| Space::Collective.has(pattern.context_id().0));
+        facts.needed.extend(of_collectives.filter_map(|pattern| self.only_sender(&pattern)));
+        let posted = posted().chain(self.probed.iter().copied());
         let early = self.early.iter().map(|(_, envelope, message)| (*envelope, message));
         let sends = self.requests.unacknowledged().map(|(_, task)| task);
         waits::add_facts(facts, &self.peers, posted, sends, early);

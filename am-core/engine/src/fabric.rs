@@ -132,8 +132,9 @@ pub enum Event {
     TaskFailed(TaskId),
     /// A peer has rung ([`World::ring`]): something that this task waits for may have changed in memory.
     Rung,
-    /// A task that lives on has closed a context; polls have already returned all packets of that context. Reported once, to the contexts
-    /// connected to it. Later packets to the context are refused with `ContextClosed`; later answers are dropped.
+    /// A task that lives on has closed a context; polls have already returned all packets of that context. Reported to the contexts
+    /// connected to it, and to those that need it ([`WaitFacts::needed`]). Later packets to the context are refused with `ContextClosed`;
+    /// later answers are dropped.
     ContextClosed(Endpoint),
 }
 
@@ -395,6 +396,9 @@ pub struct WaitFacts {
     pub may_end_alone: bool,
     /// Whether other threads of the task may make calls. Then the fabric finds out whether one of them may end the wait.
     pub has_threads: bool,
+    /// The tasks without whose messages the operations cannot end. If the fabric knows that one of them has closed its context of the same
+    /// number, it reports [`Event::ContextClosed`], even without a connection.
+    pub needed: Vec<TaskId>,
 }
 
 /// An operation under way.
@@ -427,7 +431,8 @@ pub trait World {
     /// early. Returns whether the wait has lasted so long (a second or more) that it should be noted by [`note_wait`](Self::note_wait).
     fn wait(&mut self, polls: u32, limit: Duration) -> bool;
 
-    /// Notes what this task waits for, where the launcher can read it. The default, for fabrics without a launcher, does nothing.
+    /// Notes what this task waits for, where the launcher can read it, and looks whether the tasks that it needs have left. The default,
+    /// for fabrics without a launcher that report every closed context, does nothing.
     fn note_wait(&mut self, _facts: &WaitFacts) {}
 
     /// Whether `task` is known to have died, and how.

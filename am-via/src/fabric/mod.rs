@@ -213,8 +213,10 @@ impl<D: Device> ViaFabric<D> {
             }
             News::Rung => Some(Box::new(Event::Rung)),
             News::PeerClosed(peer) => {
-                let (vi, _) = self.nic.vi(self.peers.number(endpoint(peer))?.0)?;
-                vi.is_peer_closed = true;
+                let number = self.peers.number(endpoint(peer));
+                if let Some((vi, _)) = number.and_then(|PeerIndex(at)| self.nic.vi(at)) {
+                    vi.is_peer_closed = true;
+                }
                 self.nic.lose(|vi| vi.peer == peer);
                 Some(Box::new(Event::ContextClosed(endpoint(peer))))
             }
@@ -629,7 +631,9 @@ impl<D: Device> World for ViaFabric<D> {
 
     #[cold]
     fn note_wait(&mut self, facts: &am_core::fabric::WaitFacts) {
-        self.nic.device.note_wait(told(facts));
+        let at = |task: &TaskId| node(Endpoint { task: *task, ..self.endpoint });
+        let needed: Vec<_> = facts.needed.iter().map(at).collect();
+        self.nic.device.note_wait(told(facts), &needed);
     }
 
     fn failure(&self, task: TaskId) -> Option<String> {

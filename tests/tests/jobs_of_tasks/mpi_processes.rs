@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::Write;
+use std::time::Duration;
 
 use am_tests::harness::{PROVIDERS, job, jobs};
 use mpi_over_am::{BSEND_OVERHEAD_BYTES, Communicator, Environment, Error, Source, TAG_UB, Tag, op};
@@ -356,4 +357,24 @@ fn a_collective_learns_that_a_task_has_left() {
             let _ = environment.leave();
         });
     }
+}
+
+/// A collective with a root that has left ends with an error in every task (MPI 5.0, 9.4), also in those that were never connected to it:
+/// of the many tasks, only few exchange messages with the root before. Without the check of collectives, which would connect them.
+#[test]
+fn a_collective_learns_that_a_task_it_never_met_has_left() {
+    const ROOT: u32 = 11;
+    let job = job("a_collective_learns_that_a_task_it_never_met_has_left").tasks(13);
+    job.env("AM_CHECK_COLLECTIVES", "off").time_limit(Duration::from_secs(120)).run(|| {
+        let environment = Environment::init().expect("the launcher made a job");
+        let world = environment.world();
+        if world.rank() != ROOT {
+            let mut got = [0_u64];
+            let error = world.broadcast(&mut got, ROOT).expect_err("the root takes no part").to_string();
+            assert!(error.contains("task 11"), "{error}");
+            let error = world.scatter(&[], &mut got, ROOT).expect_err("the root takes no part").to_string();
+            assert!(error.contains("task 11"), "{error}");
+        }
+        let _ = environment.leave();
+    });
 }

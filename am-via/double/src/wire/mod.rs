@@ -556,7 +556,7 @@ unsafe impl Device for Wire {
     }
 
     /// Does nothing: there is no launcher that could read the note.
-    fn note_wait(&mut self, _facts: WaitFacts) {}
+    fn note_wait(&mut self, _facts: WaitFacts, _needed: &[NodeAddress]) {}
 
     fn failure(&self, task: u32) -> Option<String> {
         self.network.lock().failure(task).map(str::to_owned)

@@ -261,8 +261,9 @@ pub unsafe trait Device: std::fmt::Debug {
     /// that the task should note what it waits for ([`note_wait`](Self::note_wait)).
     fn wait(&mut self, polls: u32, limit: Duration) -> bool;
 
-    /// Notes what the task waits for, for its launcher to read.
-    fn note_wait(&mut self, facts: WaitFacts);
+    /// Notes what the task waits for, for its launcher to read. If a NIC in `needed` is known to be closed, a poll reports it
+    /// ([`News::PeerClosed`]), even if there was no connection to it.
+    fn note_wait(&mut self, facts: WaitFacts, needed: &[NodeAddress]);
 
     /// The cause of a task's death; `None` if the task is not known to be dead.
     fn failure(&self, task: u32) -> Option<String>;

@@ -733,8 +733,8 @@ unsafe impl Device for Shm {
         polls >= self.eager_polls && self.wait_longer(polls, limit)
     }
 
-    fn note_wait(&mut self, facts: WaitFacts) {
-        self.job.note_wait(self.quiet.duration(), facts);
+    fn note_wait(&mut self, facts: WaitFacts, needed: &[NodeAddress]) {
+        self.note_long_wait(facts, needed);
     }
 
     fn failure(&self, task: u32) -> Option<String> {

@@ -3,6 +3,8 @@
 
 use std::time::Instant;
 
+use am_via_job::WaitFacts;
+
 use super::{Shm, TIME_TO_FAIL, Vi};
 use crate::device::{DeviceError, News, NodeAddress};
 
@@ -118,6 +120,21 @@ impl Shm {
             }
         }
         has_unread
+    }
+
+    /// Notes what the task waits for, and which of the NICs that it needs are closed: a NIC that closes tells only those that it is
+    /// connected to.
+    #[cold]
+    pub(super) fn note_long_wait(&mut self, facts: WaitFacts, needed: &[NodeAddress]) {
+        self.job.note_wait(self.quiet.duration(), facts);
+        for &peer in needed {
+            // Another host's task has no file here, which is an error.
+            if self.files.is_closed(peer).is_ok_and(|closed| closed) {
+                self.note_closing(peer);
+                // The next poll first finds a connection that the peer may have made before it closed.
+                self.looks_further = true;
+            }
+        }
     }
 
     pub(super) fn note_closing(&mut self, peer: NodeAddress) {
