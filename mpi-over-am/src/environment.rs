@@ -240,10 +240,10 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
         Ok(())
     }
 
-    /// Whether this is the first call of any task of this host: for a warning of the layer above that concerns the whole program.
+    /// Whether no task of this host has called this before: one of them says for all that the binary interface has no MPI files.
     #[must_use]
-    pub fn is_first_to_say(&self) -> bool {
-        self.joined.as_ref().is_none_or(Joined::is_first_to_say)
+    pub fn is_first_to_say_no_files(&self) -> bool {
+        self.joined.as_ref().is_none_or(Joined::is_first_to_say_no_files)
     }
 
     /// The communicator of all tasks (`MPI_COMM_WORLD`).

@@ -95,8 +95,8 @@ impl Joined {
     }
 
     /// Whether no task of this host has called this before.
-    pub(crate) fn is_first_to_say(&self) -> bool {
-        self.0.job().is_first_to_say()
+    pub(crate) fn is_first_to_say_no_files(&self) -> bool {
+        self.0.job().is_first_to_say_no_files()
     }
 
     /// From now on, prints each call and message to standard error.

@@ -73,8 +73,8 @@ pub struct JobHeader {
     pub failure: FailureRecord,
     /// Bit `t % 64` of word `t / 64`: task `t` failed.
     pub failed: [AtomicU64; FAILED_WORDS],
-    /// Not 0: a task of this host has said to the user what is to be said once.
-    pub has_said: AtomicU32,
+    /// Not 0: a task of this host has told the user that MPI has no files here.
+    pub has_said_no_files: AtomicU32,
     /// The settings of the job, as lines `name=value`.
     pub settings: Text<SETTINGS_WORDS>,
 }

@@ -15,7 +15,7 @@ use crate::errors::{finish_alone, finish_on_process, no_communicator, on_communi
 use crate::failure::{Failure, Outcome, not_null};
 use crate::raise::{ErrhandlerObject, KeptErrhandler, On, change, errhandlers, raise_through};
 use crate::sessions::on_session;
-use crate::state::{Mpi, enter, entered, is_running};
+use crate::state::{enter, entered, is_running};
 use crate::types::{Callback, MPI_Comm, MPI_Errhandler, MPI_File, MPI_Session, MPI_Win};
 use crate::windows::on_window;
 
@@ -156,19 +156,23 @@ static SAID: AtomicBool = AtomicBool::new(false);
 /// written their results.
 #[cold]
 fn say_no_files(function: &str) {
-    if !SAID.swap(true, Ordering::Relaxed) && is_first_to_say(function) {
+    if SAID.load(Ordering::Relaxed) {
+        return;
+    }
+    // Before MPI starts and after it has ended, each task says it for itself. If this call is refused, a later one says it.
+    let is_first = match is_running().then(|| enter(function)) {
+        None => !SAID.swap(true, Ordering::Relaxed),
+        Some(Ok(mpi)) => mpi.environment.borrow().as_ref().is_none_or(Environment::is_first_to_say_no_files),
+        Some(Err(_)) => return,
+    };
+    SAID.store(true, Ordering::Relaxed);
+    if is_first {
         mpi_over_am::complain!(
             "{function}, called by {}: THERE ARE NO MPI FILES in this library: nothing is read or written, and each MPI_File_ function \
              returns MPI_ERR_UNSUPPORTED_OPERATION",
             this_task()
         );
     }
-}
-
-/// Whether no other task of this host has asked. Before MPI starts and after it has ended, each task is the first.
-fn is_first_to_say(function: &str) -> bool {
-    let is_first = |mpi: &Mpi| mpi.environment.borrow().as_ref().is_none_or(Environment::is_first_to_say);
-    !is_running() || enter(function).is_ok_and(|mpi| is_first(&mpi))
 }
 
 /// The result of every function about files.
