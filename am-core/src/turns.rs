@@ -5,8 +5,8 @@
 //! before it polls again. A ring just before the poller sleeps may be lost, so the thread rings until it has the lock. A thread may also
 //! wait for the results of pollers without polling itself ([`sleep`](Turns::sleep)), and then takes the lock like any other thread.
 //!
-//! If several threads have waited in vain for a while, one of them polls for all, and the others sleep until it tells them to look
-//! ([`part`](Turns::part)).
+//! If several threads have waited for a while and nothing has happened, one of them polls for all. The others sleep, and look again when
+//! that thread wakes them ([`part`](Turns::part)).
 
 #[cfg(loom)]
 use loom::{
@@ -29,7 +29,8 @@ use std::time::{Duration, Instant};
 /// How long nothing happens in a task until all but one of its waiting threads sleep. Before that, each polls in its turns: to wake a
 /// thread takes longer than a turn.
 const AWAKE: Duration = if cfg!(loom) { Duration::ZERO } else { Duration::from_millis(100) };
-/// Number of sleeps in vain of the thread that polls for all until the others look nevertheless: a minute.
+/// After this number of sleeps in which nothing has happened, about a minute, the thread that polls for all wakes the others, in case that
+/// a wake-up was lost.
 const VAIN_MAX: u32 = 120;
 /// Attempts to take the lock between two rings. A loom model rings before each attempt.
 const LOOKS_BETWEEN_RINGS: u32 = if cfg!(loom) { 1 } else { 50 };
@@ -188,7 +189,7 @@ impl<T> Turns<T> {
 
     /// The part of a thread that has found nothing in its turn, in which it calls this.
     pub fn part(&self, waiter: &mut Waiter) -> Part {
-        // Alone, a thread decides by itself when it sleeps.
+        // If no other thread waits, the caller decides when it sleeps.
         if !self.is_wanted() && !self.has_poller() {
             return Part::Polls;
         }
@@ -390,7 +391,7 @@ mod loom_tests {
         turns.end_call();
     }
 
-    /// Whichever thread polls for both, the other is told, and polls when that thread leaves.
+    /// It does not matter which thread polls for both: it wakes the other one, which polls after the first has left.
     #[test]
     fn loom_of_two_threads_that_wait_one_polls_for_both() {
         model([

@@ -11,19 +11,6 @@ static int *values;
 static MPI_Request *requests;
 static long at_first;
 
-static long resident(void) {
-    char line[128];
-    long kilobytes = -1;
-    FILE *status = fopen("/proc/self/status", "r");
-    CHECK(status != NULL);
-    while (fgets(line, sizeof line, status) != NULL)
-        if (sscanf(line, "VmRSS: %ld", &kilobytes) == 1)
-            break;
-    fclose(status);
-    CHECK(kilobytes > 0);
-    return kilobytes * 1024;
-}
-
 typedef int start_call(const void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *);
 
 /* Starts `sends` messages of `words` integers. Each overlaps the next, so that every message has other data. */

@@ -17,6 +17,20 @@ static int rank, size;
         }                                                                                         \
     } while (0)
 
+/* The bytes of memory that this process uses. */
+static inline long resident(void) {
+    char line[128];
+    long kilobytes = -1;
+    FILE *status = fopen("/proc/self/status", "r");
+    CHECK(status != NULL);
+    while (fgets(line, sizeof line, status) != NULL)
+        if (sscanf(line, "VmRSS: %ld", &kilobytes) == 1)
+            break;
+    fclose(status);
+    CHECK(kilobytes > 0);
+    return kilobytes * 1024;
+}
+
 /* The class of the error code that a call returns. The error handler must be MPI_ERRORS_RETURN. */
 static inline int class_of(int code) {
     int class = -1;

@@ -399,7 +399,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
             None if size == 0 => return Ok(None),
             None => {
                 let context = &mut self.communicator.state()?.context;
-                // What a task has mapped of a peer's memory stays mapped while it has a connection to the peer.
+                // What a task has mapped of a peer's memory stays mapped until the task closes its context.
                 let Some(address) = context.with_mapped(data, size, |part| part.expose_address())? else {
                     return Ok(None);
                 };

@@ -19,8 +19,8 @@ use std::time::Duration;
 
 use am_via_job::WaitFacts;
 use am_via_os::sched;
-use am_via_shm::layout::{ACCESS_READ, ACCESS_WRITE, CONTEXTS_MAX};
-use am_via_shm::regions::{Claim, Registration};
+use am_via_shm::layout::CONTEXTS_MAX;
+use am_via_shm::regions::Claim;
 use am_via_shm::{AtomicOp, CheckedRange, HeapBlock, HeldRange, PrivateBytes, Storing};
 use am_via_vipl::below::{
     AtomicTransfer, Completion, Device, Entry, FreeSlot, Link, News, Payload, RemoteMemory, Transfer,
@@ -193,7 +193,7 @@ impl Wire {
         }
         let state = self.access(at)?;
         let claim = rdma::claim(at, len);
-        Ok(Some(call(state.regions[at.task as usize].claim(claim, rights(need))?)))
+        Ok(Some(call(state.regions[at.task as usize].claim(claim, need.access())?)))
     }
 }
 
@@ -226,16 +226,6 @@ impl From<Started> for AtomicTransfer {
             Started::Unreachable => Self::Unreachable,
         }
     }
-}
-
-fn rights(attributes: MemAttributes) -> u32 {
-    let read = if attributes.rdma_read { ACCESS_READ } else { 0 };
-    let write = if attributes.rdma_write { ACCESS_WRITE } else { 0 };
-    read | write
-}
-
-fn registration(attributes: MemAttributes) -> Registration {
-    Registration { access: rights(attributes), ptag: attributes.ptag }
 }
 
 fn bounce(len: usize) -> Result<PrivateBytes, DeviceError> {
@@ -427,7 +417,7 @@ unsafe impl Device for Wire {
         let mut state = self.network.lock();
         let table = &mut state.regions[self.address.task as usize];
         // SAFETY: the caller's contract: the device removes the registration in `deregister`, or when it is dropped.
-        let inserted = unsafe { table.insert(memory, registration(attributes), self.address.context) };
+        let inserted = unsafe { table.insert(memory, attributes.registration(), self.address.context) };
         let regions_max = u64::from(self.network.options.regions_max);
         let (region, generation) = inserted.ok_or(DeviceError::Exhausted {
             resource: "registrations",
@@ -445,7 +435,7 @@ unsafe impl Device for Wire {
     ) -> Result<(), DeviceError> {
         let mut state = self.network.lock();
         let table = &mut state.regions[self.address.task as usize];
-        if table.set_registration(handle.region, handle.generation, registration(attributes)) {
+        if table.set_registration(handle.region, handle.generation, attributes.registration()) {
             Ok(())
         } else {
             Err(ClaimFault::Stale.into())
@@ -478,7 +468,8 @@ unsafe impl Device for Wire {
         let state = self.network.lock();
         let own =
             Claim { region: handle.region, generation: handle.generation, offset, len, ptag: need.ptag };
-        let found = state.regions[self.address.task as usize].own(self.address.context, own, rights(need))?;
+        let found =
+            state.regions[self.address.task as usize].own(self.address.context, own, need.access())?;
         // SAFETY: this NIC has registered the memory (`own`), so it stays registered, and so live and left to such copies (`register`'s
         // contract), until a call of this NIC ends the registration: the NIC is borrowed as long as the range.
         Ok(unsafe { HeldRange::hold(found).range() })

@@ -77,14 +77,19 @@ pub struct MemAttributes {
 
 impl MemAttributes {
     /// The rights, as bits.
+    #[doc(hidden)]
     #[inline(always)]
-    fn access(self) -> u32 {
+    #[must_use]
+    pub fn access(self) -> u32 {
         let read = if self.rdma_read { ACCESS_READ } else { 0 };
         let write = if self.rdma_write { ACCESS_WRITE } else { 0 };
         read | write
     }
 
-    fn registration(self) -> Registration {
+    /// Rights and protection tag, as a table of registrations has them.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn registration(self) -> Registration {
         Registration { access: self.access(), ptag: self.ptag }
     }
 }
