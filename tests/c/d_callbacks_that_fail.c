@@ -89,17 +89,6 @@ static void check_duplicates(void) {
     }
 }
 
-/* Bytes of memory that this process has. */
-static long resident(void) {
-    long pages = 0, all = 0;
-    FILE *file = fopen("/proc/self/statm", "r");
-    if (!file || fscanf(file, "%ld %ld", &all, &pages) != 2)
-        pages = 0;
-    if (file)
-        fclose(file);
-    return pages * 4096;
-}
-
 /* Keys that are freed leave nothing behind. A freed key stays usable while an attribute has it. */
 static void check_keys(void) {
     enum { ROUNDS = 200000 };
