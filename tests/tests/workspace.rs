@@ -34,9 +34,8 @@ fn members() -> Vec<String> {
 }
 
 /// The circles of modules that are still there, each as `folder: module that contains them: their names`. This list only becomes shorter.
-const CIRCLES: [&str; 8] = [
+const CIRCLES: [&str; 7] = [
     "mpi-over-am/src: buffer: fields message",
-    "mpi-over-am/src: collective: allgather allreduce alltoall barrier broadcast call gather hosts neighbour reduce reduce_scatter scan stages",
     "mpi-over-am/src: collective: on_board on_lines",
     "mpi-over-am/src: communicator: create inter",
     "mpi-over-am/src: protocol: eager in_pieces",

@@ -15,8 +15,9 @@ use std::fmt::Write;
 use mpi_datatype::op::PredefinedOp;
 use mpi_datatype::{Datatype, Predefined};
 
-use super::call::{Collective, Parts};
-use super::{Plan, allgather};
+use super::Plan;
+use super::call::Collective;
+use super::parts::Parts;
 use crate::buffer::{RecvData, SendData};
 use crate::error::{Difference, Error, Result};
 use crate::op::Combine;
@@ -82,9 +83,8 @@ pub(super) fn agree<P: Plan>(plan: &mut P, collective: &Collective, op: Option<&
         let (bytes, each) = (Datatype::predefined(Predefined::Byte), BYTES as u64);
         let all = plan.scratch(u64::from(size) * each, &bytes)?;
         all.part((u64::from(rank) * each).cast_signed(), each).unpack(0, &entry.to_bytes());
-        let table = Parts::Equal { all, count: each };
-        allgather::allgather(plan, None, &table)?;
-        let Parts::Equal { all, .. } = table else { return Ok(()) };
+        let table = Parts::Equal { all: all.clone(), count: each };
+        Collective::Allgather { send: None, recv: table }.perform(plan)?;
         plan.examine(&all.as_send(), compare)
     })
 }

@@ -5,8 +5,8 @@
 //! the result for many tasks is very short, rank 0 collects it and broadcasts it along a flat tree: most tasks then wait once instead of
 //! once in each round.
 
-use super::call::Parts;
-use super::{Plan, broadcast, gather, hosts};
+use super::parts::Parts;
+use super::{Plan, broadcast, gather};
 use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
 use crate::tree::FLAT_BYTES_MAX;
@@ -15,9 +15,6 @@ use mpi_datatype::{Datatype, Predefined};
 /// Collects the blocks of all tasks in each task's `into`. `own` is this task's block; `None`: it is already in its place in `into`
 /// (`MPI_IN_PLACE`).
 pub(super) fn allgather(plan: &mut impl Plan, own: Option<&SendData>, into: &Parts<RecvData>) -> Result<()> {
-    if let Some(hosts) = plan.hosts() {
-        return hosts::allgather(plan, &hosts, own, into);
-    }
     let (rank, selection) = (plan.rank(), plan.selection());
     let in_place = into.of(rank);
     if let Some(own) = own {

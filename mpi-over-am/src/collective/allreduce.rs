@@ -12,7 +12,7 @@
 //! In all cases the order of combination does not depend on the order of arrival, and all tasks get the same bits. A board combines short
 //! vectors in the same order ([`Order`](crate::board::Order)).
 
-use super::{Plan, broadcast, hosts, reduce, stages};
+use super::{Plan, broadcast, reduce, stages};
 use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
 use crate::settings::Selection;
@@ -20,9 +20,6 @@ use crate::settings::Selection;
 /// Combines the vectors of all tasks into every task's `into`. `own` is this task's vector; `None`: it is already in `into`
 /// (`MPI_IN_PLACE`).
 pub(super) fn allreduce(plan: &mut impl Plan, own: Option<&SendData>, into: &RecvData) -> Result<()> {
-    if let Some(hosts) = plan.hosts_in_order() {
-        return hosts::allreduce(plan, &hosts, own, into);
-    }
     if is_in_parts(into, &plan.selection(), plan.size()) {
         return stages::reduce(plan, own, Some(into), None);
     }

@@ -4,8 +4,8 @@
 //! Many tasks with short blocks of the same length work in rounds: in each, a task passes about half of its blocks on to the task 1, 2, 4,
 //! ... ranks after it (Bruck et al. 1997). A task then sends log n messages instead of n - 1, over log n connections.
 
-use super::call::Parts;
-use super::{Plan, exchange, hosts};
+use super::parts::Parts;
+use super::{Plan, exchange};
 use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
 use mpi_datatype::{Datatype, Predefined};
@@ -16,16 +16,6 @@ pub(super) fn alltoall(
     parts: Option<&Parts<SendData>>,
     into: &Parts<RecvData>,
 ) -> Result<()> {
-    if let (Parts::Equal { all, .. }, None | Some(Parts::Equal { .. }), Some(hosts)) =
-        (into, parts, plan.hosts())
-        && hosts::are_collected(&hosts, all.packed_len())
-    {
-        let own = match parts {
-            Some(Parts::Equal { all, .. }) => all.clone(),
-            _ => all.as_send(),
-        };
-        return hosts::alltoall(plan, &hosts, &own, all);
-    }
     let part_for = |to| parts.map_or_else(|| into.of(to).as_send(), |parts| parts.of(to));
     if let (Parts::Equal { all, .. }, None | Some(Parts::Equal { .. })) = (into, parts)
         && plan.size() > plan.selection().alltoall_linear_tasks_max

@@ -1,7 +1,5 @@
 //! Groups of a communicator's tasks, each of which carries out one stage of a collective.
 
-use std::sync::Arc;
-
 use super::plan::{Others, Plan};
 use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
@@ -138,11 +136,6 @@ impl Plan for Among<'_> {
 
     fn is_inter(&self) -> bool {
         false
-    }
-
-    /// A stage is not divided into stages again.
-    fn hosts(&self) -> Option<Arc<Hosts>> {
-        None
     }
 
     fn is_commutative(&self) -> bool {

@@ -5,15 +5,12 @@
 //! share processors, wake-ups dominate. With 16 tasks on 2 cores, a tree with up to 16 children per task took half the time of a tree with
 //! four, or of rounds (medians: 27 us against 60 to 80); with 3 to 8 tasks it was not slower.
 
-use super::{Plan, hosts, nothing};
+use super::{Plan, nothing};
 use crate::error::Result;
 use crate::tree::Tree;
 
 /// Completes only after all tasks have called `barrier`.
 pub(super) fn barrier(plan: &mut impl Plan) -> Result<()> {
-    if let Some(hosts) = plan.hosts() {
-        return hosts::barrier(plan, &hosts);
-    }
     if plan.selection().uses_rounds(plan.size().into()) { in_rounds(plan) } else { by_tree(plan) }
 }
 

@@ -3,7 +3,7 @@
 //! Short data use a [tree](crate::tree), which has few hops. Long data use a chain, in pieces: each task sends one piece on while it
 //! receives the next, so the time hardly grows with the number of tasks.
 
-use super::{Plan, as_bytes, hosts};
+use super::{Plan, as_bytes};
 use crate::buffer::RecvData;
 use crate::error::Result;
 use crate::tree::Tree;
@@ -13,9 +13,6 @@ use mpi_datatype::{Datatype, Predefined};
 pub(super) fn broadcast(plan: &mut impl Plan, data: &RecvData, root: u32) -> Result<()> {
     if plan.size() == 1 {
         return Ok(());
-    }
-    if let Some(hosts) = plan.hosts() {
-        return hosts::broadcast(plan, &hosts, data, root);
     }
     if data.packed_len() <= plan.selection().broadcast_tree_bytes_max {
         return by_tree(plan, data, root);

@@ -1,8 +1,8 @@
 //! Gather and scatter: the root exchanges a message with each task. In a gather, the root posts all receives before it waits, so no task
 //! waits for another.
 
-use super::call::Parts;
-use super::{Plan, hosts};
+use super::Plan;
+use super::parts::Parts;
 use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
 
@@ -34,22 +34,6 @@ pub(super) fn gather(
     plan.wait()
 }
 
-/// [`gather`] of blocks that have the same length at all tasks.
-pub(super) fn gather_equal(
-    plan: &mut impl Plan,
-    own: Option<&SendData>,
-    into: Option<&Parts<RecvData>>,
-    root: u32,
-) -> Result<()> {
-    let at_root = || into.map_or(0, |into| into.of(root).packed_len());
-    match plan.hosts() {
-        Some(hosts) if hosts::are_collected(&hosts, own.map_or_else(at_root, SendData::packed_len)) => {
-            hosts::gather(plan, &hosts, (own, into), root)
-        }
-        _ => gather(plan, own, into, root),
-    }
-}
-
 /// Sends every task its part of the root's data. At the root, `into` is `None` if the root's part stays where it is.
 pub(super) fn scatter(
     plan: &mut impl Plan,
@@ -69,20 +53,4 @@ pub(super) fn scatter(
         plan.copy(&parts.of(rank), into)?;
     }
     plan.wait()
-}
-
-/// [`scatter`] of blocks that have the same length at all tasks.
-pub(super) fn scatter_equal(
-    plan: &mut impl Plan,
-    parts: Option<&Parts<SendData>>,
-    into: Option<&RecvData>,
-    root: u32,
-) -> Result<()> {
-    let at_root = || parts.map_or(0, |parts| parts.of(root).packed_len());
-    match plan.hosts() {
-        Some(hosts) if hosts::are_collected(&hosts, into.map_or_else(at_root, RecvData::packed_len)) => {
-            hosts::scatter(plan, &hosts, (parts, into), root)
-        }
-        _ => scatter(plan, parts, into, root),
-    }
 }

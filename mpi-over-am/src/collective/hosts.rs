@@ -11,9 +11,9 @@ use super::alltoall::{self};
 use super::among::Stages;
 use super::barrier::{self};
 use super::broadcast::{self};
-use super::call::Parts;
 use super::chunks::Chunks;
 use super::gather::{self};
+use super::parts::Parts;
 use super::reduce::{self};
 use super::reduce_scatter::{self};
 use super::scan::{self};
@@ -28,7 +28,7 @@ use mpi_datatype::{Datatype, Predefined};
 const COLLECTED_BYTES_MAX: u64 = 32 << 10;
 
 /// Whether leaders collect `len` bytes of each task. The answer is the same at all tasks.
-pub(super) fn are_collected(hosts: &Hosts, len: u64) -> bool {
+fn are_collected(hosts: &Hosts, len: u64) -> bool {
     len.checked_mul(hosts.largest().into()).is_some_and(|all| all <= COLLECTED_BYTES_MAX)
 }
 
@@ -200,13 +200,17 @@ fn before_this_host(stages: &mut Stages, hosts: &Hosts, own: &RecvData, before: 
     broadcast::broadcast(&mut stages.near(), before, last).map(|()| true)
 }
 
-/// The blocks must have the same length, and must be [collected](are_collected).
+/// The blocks must have the same length.
 pub(super) fn gather(
-    plan: &mut dyn Plan,
+    plan: &mut impl Plan,
     hosts: &Hosts,
     (own, into): (Option<&SendData>, Option<&Parts<RecvData>>),
     root: u32,
 ) -> Result<()> {
+    let at_root = || into.map_or(0, |into| into.of(root).packed_len());
+    if !are_collected(hosts, own.map_or_else(at_root, SendData::packed_len)) {
+        return gather::gather(plan, own, into, root);
+    }
     let is_root = plan.rank() == root;
     let mut stages = Stages::led_by(plan, hosts, root);
     if !stages.leads() {
@@ -237,13 +241,17 @@ pub(super) fn gather(
     Ok(())
 }
 
-/// The blocks must have the same length, and must be [collected](are_collected).
+/// The blocks must have the same length.
 pub(super) fn scatter(
-    plan: &mut dyn Plan,
+    plan: &mut impl Plan,
     hosts: &Hosts,
     (parts, into): (Option<&Parts<SendData>>, Option<&RecvData>),
     root: u32,
 ) -> Result<()> {
+    let at_root = || parts.map_or(0, |parts| parts.of(root).packed_len());
+    if !are_collected(hosts, into.map_or_else(at_root, RecvData::packed_len)) {
+        return gather::scatter(plan, parts, into, root);
+    }
     let is_root = plan.rank() == root;
     let mut stages = Stages::led_by(plan, hosts, root);
     if !stages.leads() {
@@ -316,8 +324,21 @@ pub(super) fn allgather(
     })
 }
 
-/// The blocks must have the same length, and must be [collected](are_collected).
-pub(super) fn alltoall(plan: &mut dyn Plan, hosts: &Hosts, own: &SendData, into: &RecvData) -> Result<()> {
+/// Blocks of different lengths go directly.
+pub(super) fn alltoall(
+    plan: &mut impl Plan,
+    hosts: &Hosts,
+    parts: Option<&Parts<SendData>>,
+    blocks: &Parts<RecvData>,
+) -> Result<()> {
+    let (own, into) = match (parts, blocks) {
+        (None, Parts::Equal { all, .. }) => (&all.as_send(), all),
+        (Some(Parts::Equal { all: own, .. }), Parts::Equal { all, .. }) => (own, all),
+        _ => return alltoall::alltoall(plan, parts, blocks),
+    };
+    if !are_collected(hosts, into.packed_len()) {
+        return alltoall::alltoall(plan, parts, blocks);
+    }
     let mut stages = Stages::new(plan, hosts);
     if !stages.leads() {
         gather::gather(&mut stages.near(), Some(own), None, 0)?;

@@ -3,14 +3,14 @@
 //! In a barrier or reduction, each group first works among its own tasks, and then its first rank exchanges the result with the other
 //! group. A broadcast goes through the first rank of the receiving group. All other data are sent directly.
 
-use super::barrier::{self};
 use super::broadcast::{self};
 use super::call::Collective;
 use super::chunks::Chunks;
-use super::{Plan, gather, nothing, reduce};
+use super::parts::Parts;
+use super::{Plan, gather, nothing};
 use crate::buffer::{RecvData, SendData};
-use crate::collective::call::Parts;
 use crate::error::{Error, ErrorClass, Result};
+use crate::op::Op;
 use crate::rank::{PROC_NULL, ROOT};
 
 /// Carries out this task's part.
@@ -45,13 +45,11 @@ pub(super) fn perform(collective: &Collective, plan: &mut impl Plan) -> Result<(
             if let Some(reduced) = reduced(plan, send)? {
                 plan.across((&reduced.as_send(), 0), (recv, 0))?;
             }
-            plan.among_own(|plan| broadcast::broadcast(plan, recv, 0))
+            plan.among_own(|plan| from_first(recv).perform(plan))
         }
-        Collective::ReduceScatterBlock { send: Some(send), recv, count, .. } => {
-            reduce_scatter(plan, send, recv, &Chunks::Equal { count: *count })
-        }
-        Collective::ReduceScatter { send: Some(send), recv, counts, .. } => {
-            reduce_scatter(plan, send, recv, &Chunks::listed(counts.iter().copied()))
+        Collective::ReduceScatterBlock { send: Some(send), recv, .. }
+        | Collective::ReduceScatter { send: Some(send), recv, .. } => {
+            reduce_scatter(plan, send, recv, &collective.chunks())
         }
         _ => {
             let what =
@@ -64,7 +62,7 @@ pub(super) fn perform(collective: &Collective, plan: &mut impl Plan) -> Result<(
 
 fn barrier(plan: &mut impl Plan) -> Result<()> {
     let (out, incoming) = nothing();
-    plan.among_own(barrier::barrier)?;
+    plan.among_own(|plan| Collective::Barrier.perform(plan))?;
     if plan.rank() == 0 {
         plan.across((&out, 0), (&incoming, 0))?;
     }
@@ -79,9 +77,14 @@ fn broadcast(plan: &mut impl Plan, data: &RecvData, root: u32) -> Result<()> {
             if plan.rank() == 0 {
                 plan.pull(data, root)?;
             }
-            plan.among_own(|plan| broadcast::broadcast(plan, data, 0))
+            plan.among_own(|plan| from_first(data).perform(plan))
         }
     }
+}
+
+/// A broadcast of rank 0's data within the local group.
+fn from_first(data: &RecvData) -> Collective {
+    Collective::Broadcast { data: data.clone(), root: 0 }
 }
 
 fn receive_all(plan: &mut impl Plan, recv: Option<&Parts<RecvData>>) -> Result<()> {
@@ -105,7 +108,9 @@ fn exchange(plan: &mut impl Plan, part: impl Fn(u32) -> SendData, recv: &Parts<R
 /// The reduction of the local group's vectors. `None` except at the group's first rank.
 fn reduced(plan: &mut impl Plan, own: &SendData) -> Result<Option<RecvData>> {
     let into = if plan.rank() == 0 { Some(plan.scratch(own.count(), own.datatype())?) } else { None };
-    plan.among_own(|plan| reduce::reduce(plan, Some(own), into.as_ref(), 0))?;
+    let reduction =
+        Collective::Reduce { send: Some(own.clone()), recv: into.clone(), op: Op::BESIDE, root: 0 };
+    plan.among_own(|plan| reduction.perform(plan))?;
     Ok(into)
 }
 

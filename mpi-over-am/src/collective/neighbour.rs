@@ -3,7 +3,7 @@
 use am_core::fabric::Fabric;
 
 use super::Plan;
-use super::call::{Neighbours, Parts};
+use super::parts::{Neighbours, Parts};
 use crate::buffer::{RecvData, SendData};
 use crate::communicator::Communicator;
 use crate::error::Result;

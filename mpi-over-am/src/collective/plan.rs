@@ -36,16 +36,12 @@ pub(super) trait Plan {
     fn is_inter(&self) -> bool;
 
     /// The hosts of the tasks, if the collective has to work within each host and between hosts.
-    fn hosts(&self) -> Option<Arc<Hosts>>;
+    fn hosts(&self) -> Option<Arc<Hosts>> {
+        None
+    }
 
     /// Whether the operation of the reduction commutes.
     fn is_commutative(&self) -> bool;
-
-    /// The [hosts](Self::hosts) for a reduction. `None` also if the operation does not commute, and the hosts are not in the order of the
-    /// ranks.
-    fn hosts_in_order(&self) -> Option<Arc<Hosts>> {
-        self.hosts().filter(|hosts| self.is_commutative() || hosts.are_in_order())
-    }
 
     /// Thresholds between algorithms.
     fn selection(&self) -> Selection;

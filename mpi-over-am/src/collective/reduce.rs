@@ -7,7 +7,7 @@
 
 use super::chunks::pieces;
 use super::plan::Others;
-use super::{Plan, hosts, stages};
+use super::{Plan, stages};
 use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
 use crate::tree::Tree;
@@ -24,9 +24,6 @@ pub(super) fn reduce(
     root: u32,
 ) -> Result<()> {
     let Some(vector) = own.cloned().or_else(|| into.map(RecvData::as_send)) else { return Ok(()) };
-    if let Some(hosts) = plan.hosts_in_order() {
-        return hosts::reduce(plan, &hosts, (own, into), root);
-    }
     let is_long = vector.packed_len() > plan.selection().reduce_tree_bytes_max
         && vector.count() >= u64::from(plan.size())
         && plan.size() > if plan.is_commutative() { 2 } else { 1 };

@@ -5,7 +5,7 @@
 
 use super::chunks::Chunks;
 use super::plan::Others;
-use super::{Plan, hosts, receive_all};
+use super::{Plan, receive_all};
 use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
 use mpi_datatype::Datatype;
@@ -17,9 +17,6 @@ pub(super) fn reduce_scatter(
     into: &RecvData,
     chunks: &Chunks,
 ) -> Result<()> {
-    if let Some(hosts) = plan.hosts_in_order() {
-        return hosts::reduce_scatter(plan, &hosts, (own, into), chunks);
-    }
     let (first, count) = chunks.of(plan.rank());
     let memory = slots(plan, count, into.datatype())?;
     let result = into.part(0, count);

@@ -1,15 +1,12 @@
 //! Prefix reductions by recursive doubling. After round k a task has the result for the 2^k ranks up to its own.
 
-use super::{Plan, hosts};
+use super::Plan;
 use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
 
 /// Combines the vectors of rank 0 up to this rank into `into`. `own` is this task's vector; `None`: it is already in `into`
 /// (`MPI_IN_PLACE`).
 pub(super) fn inclusive(plan: &mut impl Plan, own: Option<&SendData>, into: &RecvData) -> Result<()> {
-    if let Some(hosts) = plan.hosts().filter(|hosts| hosts.are_in_order()) {
-        return hosts::inclusive_scan(plan, &hosts, own, into);
-    }
     if let Some(own) = own {
         plan.copy(own, into)?;
     }
@@ -22,9 +19,6 @@ pub(super) fn inclusive(plan: &mut impl Plan, own: Option<&SendData>, into: &Rec
 
 /// Combines the vectors of the ranks before this one into `into`, which is unchanged at rank 0. `own`: as in [`inclusive`].
 pub(super) fn exclusive(plan: &mut impl Plan, own: Option<&SendData>, into: &RecvData) -> Result<()> {
-    if let Some(hosts) = plan.hosts().filter(|hosts| hosts.are_in_order()) {
-        return hosts::exclusive_scan(plan, &hosts, own, into);
-    }
     if plan.size() == 1 {
         return Ok(());
     }
