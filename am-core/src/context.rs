@@ -257,7 +257,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// # Errors
     /// [`Error::UnknownTask`], [`Error::UnknownContext`], or [`Error::System`]: the context's doorbell cannot be opened.
     pub fn ring(&mut self, to: Endpoint) -> Result<()> {
-        to.check(self.num_tasks(), self.limits().contexts_max)?;
+        to.check(self.num_tasks(), self.limits().contexts_max).map_err(Error::no_such_endpoint)?;
         self.fabric.ring(to)
     }
 

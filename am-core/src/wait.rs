@@ -150,7 +150,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         let mut facts = self.engine.wait_facts();
         (facts.may_end_alone, facts.has_threads) = (may_end_alone, has_threads);
         self.handlers.add_to_facts(&mut facts);
-        self.fabric.note_wait(&facts);
+        self.fabric.note_wait(facts);
     }
 
     /// Makes progress until `done` returns true; sleeps when there is nothing to do. `done` is called first, and after each round.

@@ -520,7 +520,7 @@ impl HandlerSet for MpiHandlers {
     fn add_to_facts(&self, facts: &mut WaitFacts) {
         facts.has_threads |= self.has_threads;
         facts.operations.extend(self.waits_for_lock_of.map(|task| UnderWay {
-            what: "window lock",
+            what: "window lock".into(),
             partner: Some(task),
             details: String::new(),
         }));

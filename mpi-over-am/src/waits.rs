@@ -27,7 +27,7 @@ pub(crate) fn add_facts<'a>(
         // If the communicator has ended, its ranks are gone, and the sender is unknown.
         facts.may_end_alone |= partner == Some(None);
         facts.operations.push(UnderWay {
-            what: "receive",
+            what: "receive".into(),
             partner: partner.flatten(),
             details: details(&pattern),
         });
@@ -35,7 +35,7 @@ pub(crate) fn add_facts<'a>(
     facts.operations_left_out += u32::try_from(posted.count()).unwrap_or(u32::MAX);
     let mut sends = sends.fuse();
     facts.operations.extend(sends.by_ref().take(TOLD_MAX).map(|task| UnderWay {
-        what: "synchronous send",
+        what: "synchronous send".into(),
         partner: Some(task),
         details: String::new(),
     }));

@@ -15,10 +15,10 @@ use am_core::buffer::{
     Access, Arrived, ForEngine, Grant, InlineBytes, JobBuffer, KeepsPromises, MappedRange, RawBuffer,
     RawBytes, RemoteAddress,
 };
-use am_core::error::{Outcome, Result};
+use am_core::error::Result;
 use am_core::fabric::{Arrival, Event, Fabric, Limits, Memory, Peer, PeerIndex, Post, Traffic, Waker, World};
 use am_core::task::{Endpoint, TaskId};
-use am_core::transfer::{Atomic, AtomicOp, Body, Class, OpId, Transfer, Width};
+use am_core::transfer::{AtomicOp, Body, Class, OpId, Posted, Transfer, Width};
 
 /// One in this many posts, and one in this many polls that return an event, ends the turn. An empty poll always does.
 const TURN_ENDS_ONE_IN: u32 = 5;
@@ -234,7 +234,7 @@ impl<F: Fabric> Post for InTurn<F> {
         class: Class,
         label: u16,
         bytes: &InlineBytes,
-    ) -> Result<Outcome> {
+    ) -> Result<Posted> {
         self.turn.begin();
         let posted = self.fabric.post_inline(to, class, label, bytes);
         self.turn.note(("inline", to, label, bytes.as_slice(), words(&posted)), TURN_ENDS_ONE_IN);
@@ -248,7 +248,7 @@ impl<F: Fabric> Post for InTurn<F> {
         label: u16,
         head: &InlineBytes,
         body: &mut impl Body,
-    ) -> Result<Outcome> {
+    ) -> Result<Posted> {
         self.turn.begin();
         let len = body.len();
         let posted = self.fabric.post_packet(to, class, label, head, body);
@@ -305,12 +305,12 @@ impl<F: Fabric> Memory for InTurn<F> {
         granted
     }
 
-    fn revoke(&mut self, grant: Grant) -> Result<Outcome> {
+    fn revoke(&mut self, grant: Grant) -> Result<Posted> {
         self.turn.begin();
         self.fabric.revoke(grant)
     }
 
-    fn revoke_in_use(&mut self, grant: Grant) -> Result<Outcome> {
+    fn revoke_in_use(&mut self, grant: Grant) -> Result<Posted> {
         self.turn.begin();
         self.fabric.revoke_in_use(grant)
     }
@@ -366,7 +366,13 @@ impl<F: Fabric> Memory for InTurn<F> {
         done
     }
 
-    fn atomic(&mut self, at: RemoteAddress, width: Width, operation: AtomicOp, op: OpId) -> Result<Atomic> {
+    fn atomic(
+        &mut self,
+        at: RemoteAddress,
+        width: Width,
+        operation: AtomicOp,
+        op: OpId,
+    ) -> Result<Transfer<u64>> {
         self.turn.begin();
         let done = self.fabric.atomic(at, width, operation, op);
         self.turn.note(("atomic", at.to_bytes(), format!("{operation:?}"), words(&done)), 0);

@@ -4,6 +4,8 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 
+use am_contract::task::NoSuchEndpoint;
+
 use crate::task::{Endpoint, TaskId};
 
 /// Outcome of a request to the layer below. None of these is an error.
@@ -487,6 +489,18 @@ const READ: &str = "read";
 const WRITE: &str = "write";
 
 impl Error {
+    /// The error of a caller that named an endpoint which the job cannot have. Not a `From`: it would make the type of `?` in closures of
+    /// programs ambiguous.
+    #[cold]
+    pub fn no_such_endpoint(fault: NoSuchEndpoint) -> Self {
+        match fault {
+            NoSuchEndpoint::Task { endpoint, num_tasks } => Self::UnknownTask { endpoint, num_tasks },
+            NoSuchEndpoint::Context { endpoint, contexts_max } => {
+                Self::UnknownContext { endpoint, contexts_max }
+            }
+        }
+    }
+
     /// Whether the error reports the panic of a handler of this task.
     #[must_use]
     pub fn is_panic(&self) -> bool {
@@ -540,21 +554,3 @@ impl Error {
 
 /// The result of every call of this crate.
 pub type Result<T, E = Error> = core::result::Result<T, E>;
-
-impl Endpoint {
-    /// Checks that a job of `num_tasks` tasks with at most `contexts_max` contexts each can have this endpoint. Every endpoint that a
-    /// program or a peer names is checked here. The context need not be open.
-    ///
-    /// # Errors
-    /// [`Error::UnknownTask`] or [`Error::UnknownContext`].
-    #[inline]
-    pub fn check(self, num_tasks: u32, contexts_max: u8) -> Result<()> {
-        if self.task.0 >= num_tasks {
-            return Err(Error::UnknownTask { endpoint: self, num_tasks });
-        }
-        if self.context.0 >= contexts_max {
-            return Err(Error::UnknownContext { endpoint: self, contexts_max });
-        }
-        Ok(())
-    }
-}

@@ -20,8 +20,6 @@
 
 use alloc::boxed::Box;
 use alloc::string::String;
-use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
@@ -29,9 +27,10 @@ use crate::buffer::{
     Access, Arrived, ForEngine, Grant, InlineBytes, JobBuffer, KeepsPromises, MappedRange, RawBuffer,
     RawBytes, RemoteAddress, SharedMemory, SharedName,
 };
-use crate::error::{Error, Outcome, Result};
+use crate::error::{Error, Result};
 use crate::task::{Endpoint, TaskId};
-pub use crate::transfer::{Atomic, AtomicOp, Body, Class, OpId, Transfer, Width};
+pub use crate::transfer::{AtomicOp, Body, Class, OpId, Posted, Transfer, Width};
+pub use am_contract::wait::{UnderWay, WaitFacts, Waker};
 
 /// A context that this fabric exchanges packets with: its name, and the fabric's number for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,9 +159,6 @@ pub struct Traffic {
     pub packets_received: u64,
 }
 
-/// Returned by [`World::waker`]: wakes the fabric's owner, from any thread.
-pub type Waker = Arc<dyn Fn() + Send + Sync>;
-
 /// The transport of am-core, used by one thread at a time. The memory that a fabric is given has no lifetime, so an implementation must
 /// make the promises of [`KeepsPromises`], in an `unsafe impl`.
 pub trait Fabric: Post + Memory + World + KeepsPromises + fmt::Debug {}
@@ -179,13 +175,8 @@ pub trait Post {
     fn peer(&mut self, endpoint: Endpoint) -> Result<Peer>;
 
     /// Sends a packet of at most 40 bytes inside its completion entry. The engine defines the label and the bytes.
-    fn post_inline(
-        &mut self,
-        to: PeerIndex,
-        class: Class,
-        label: u16,
-        bytes: &InlineBytes,
-    ) -> Result<Outcome>;
+    fn post_inline(&mut self, to: PeerIndex, class: Class, label: u16, bytes: &InlineBytes)
+    -> Result<Posted>;
 
     /// The fast path of [`post_inline`](Self::post_inline) and [`post_packet`](Self::post_packet): sends `front`, and after it `data`,
     /// inside the completion entry if they fit there. Together they must not be longer than `packet_bytes_max`. This function is meant to
@@ -206,11 +197,11 @@ pub trait Post {
         } else {
             self.post_packet(to, class, label, front, &mut data)
         };
-        matches!(posted, Ok(Outcome::Done))
+        matches!(posted, Ok(Posted::Done))
     }
 
     /// Sends a packet of `head`, which travels in the entry, and `body`, which lies in the NIC's buffer; together at most
-    /// `packet_bytes_max`. The body has been written when the call returns [`Outcome::Done`]; the other outcome is [`Outcome::Retry`].
+    /// `packet_bytes_max`. The body has been written when the call returns [`Posted::Done`].
     ///
     /// # Errors
     /// Besides those of all methods, the error of the body. Then nothing was sent, and no credit was taken.
@@ -221,7 +212,7 @@ pub trait Post {
         label: u16,
         head: &InlineBytes,
         body: &mut impl Body,
-    ) -> Result<Outcome>;
+    ) -> Result<Posted>;
 
     /// Returns the next event, if any, without blocking. The bytes of an inline arrival, or the head of a buffered one, are copied to
     /// `inline`.
@@ -294,21 +285,21 @@ pub trait Memory {
     fn unshare(&mut self, _memory: SharedMemory) {}
 
     /// Grants peers access to `memory`, until [`revoke`](Self::revoke). A grant for one operation ([`Access::for_operation`]) has
-    /// [`Grant::OPERATION_BIT`] set, and [`revoke`](Self::revoke) always returns [`Outcome::Done`] for it: the engine calls `revoke` after
+    /// [`Grant::OPERATION_BIT`] set, and [`revoke`](Self::revoke) always returns [`Posted::Done`] for it: the engine calls `revoke` after
     /// the peer has reported the end of its copies, or has died. `None`, only for such a grant: the limit of memory that peers may access
     /// is reached, and the operation sends its bytes as packets. `user`: the only peer that uses such a grant.
     fn grant(&mut self, memory: RawBuffer, access: Access, user: Option<PeerIndex>) -> Result<Option<Grant>>;
 
-    /// Ends a grant. [`Outcome::Done`]: no peer touches the memory from now on. [`Outcome::Retry`]: new claims are refused, but a peer is
+    /// Ends a grant. [`Posted::Done`]: no peer touches the memory from now on. [`Posted::Retry`]: new claims are refused, but a peer is
     /// still copying; try again.
     ///
     /// A grant for reading by one operation may be kept for the next operation with the same memory. A misbehaving peer that uses it after
     /// the operation has ended reads meaningless bytes, and cannot write.
-    fn revoke(&mut self, grant: Grant) -> Result<Outcome>;
+    fn revoke(&mut self, grant: Grant) -> Result<Posted>;
 
     /// Like [`revoke`](Self::revoke), for a grant for one operation that this task withdraws: the peer has not reported the end of its
     /// copies, and may be copying.
-    fn revoke_in_use(&mut self, grant: Grant) -> Result<Outcome>;
+    fn revoke_in_use(&mut self, grant: Grant) -> Result<Posted>;
 
     /// The memory of this task's own live grant, if the grant gives peers all of `access` ([`Access::OWNER`]: for the owner itself). Only
     /// the engine can call this.
@@ -329,7 +320,7 @@ pub trait Memory {
     /// even if the peer dies. Until then the fabric may access the local memory.
     fn write(&mut self, to: RemoteAddress, from: RawBytes, op: OpId) -> Result<Transfer>;
 
-    /// Reads granted memory of a peer. Reads from one region are either all [`Transfer::Staged`], or none.
+    /// Reads granted memory of a peer. Reads from one region are either all [`Transfer::Unreachable`], or none.
     fn read(&mut self, from: RemoteAddress, to: RawBuffer, op: OpId) -> Result<Transfer>;
 
     /// Writes several pieces to granted memory of a peer, each to its offset from `to` on, where that is faster than one
@@ -378,38 +369,13 @@ pub trait Memory {
     }
 
     /// Operates atomically on a word of granted memory of a peer.
-    fn atomic(&mut self, at: RemoteAddress, width: Width, operation: AtomicOp, op: OpId) -> Result<Atomic>;
-}
-
-/// What a task waits for, for the report about a job that hangs.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct WaitFacts {
-    /// The operations under way in the context that waits.
-    pub operations: Vec<UnderWay>,
-    /// Number of further operations, which are not listed.
-    pub operations_left_out: u32,
-    /// Number of messages that have arrived and that the program has not received.
-    pub early_messages: u32,
-    /// Descriptions of the first of these messages.
-    pub first_early: Vec<String>,
-    /// Whether something other than a message may end the wait, such as a time limit.
-    pub may_end_alone: bool,
-    /// Whether other threads of the task may make calls. Then the fabric finds out whether one of them may end the wait.
-    pub has_threads: bool,
-    /// The tasks without whose messages the operations cannot end. If the fabric knows that one of them has closed its context of the same
-    /// number, it reports [`Event::ContextClosed`], even without a connection.
-    pub needed: Vec<TaskId>,
-}
-
-/// An operation under way.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnderWay {
-    /// For example "message" or "get".
-    pub what: &'static str,
-    /// The task at the other end; `None`: any.
-    pub partner: Option<TaskId>,
-    /// Further details; may be empty.
-    pub details: String,
+    fn atomic(
+        &mut self,
+        at: RemoteAddress,
+        width: Width,
+        operation: AtomicOp,
+        op: OpId,
+    ) -> Result<Transfer<u64>>;
 }
 
 /// Number of empty polls that means "sleep at once" ([`World::wait`]).
@@ -433,7 +399,7 @@ pub trait World {
 
     /// Notes what this task waits for, where the launcher can read it, and looks whether the tasks that it needs have left. The default,
     /// for fabrics without a launcher that report every closed context, does nothing.
-    fn note_wait(&mut self, _facts: &WaitFacts) {}
+    fn note_wait(&mut self, _facts: WaitFacts) {}
 
     /// Whether `task` is known to have died, and how.
     fn failure(&self, task: TaskId) -> Option<String>;

@@ -2,56 +2,12 @@
 
 use core::fmt;
 
-pub use am_atomics::{AtomicOp, Width};
+pub use am_contract::transfer::{AtomicOp, Class, OpId, Posted, Transfer, Width};
 
 use crate::buffer::{InlineBytes, PacketWriter, RawBuffer, RawBytes, RawPieces};
 use crate::error::Result;
 use crate::task::Endpoint;
 use crate::user_code::{self, UserCode};
-
-/// The credit that a packet takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
-    /// A slot in the target's receive queue.
-    OneWay,
-    /// A slot in the target's receive queue, and one in the origin's for the [`Class::Answer`].
-    Request,
-    /// The slot that a request reserved. While the request is unanswered, the post never returns
-    /// [`Outcome::Retry`](crate::error::Outcome::Retry).
-    Answer,
-}
-
-/// The engine's number of an operation that a fabric has accepted ([`Outcome::Posted`](crate::error::Outcome::Posted)).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct OpId(pub u32);
-
-/// Outcome of a transfer to or from granted memory.
-#[must_use = "a transfer that is Retry or Staged was not started"]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transfer {
-    /// Carried out.
-    Done,
-    /// Accepted; a completion event reports its end.
-    Posted,
-    /// No credit now.
-    Retry,
-    /// This task cannot access that memory: send the bytes as packets.
-    Staged,
-}
-
-/// Outcome of an atomic operation.
-#[must_use = "an operation that is Retry or AtOwner was not started"]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Atomic {
-    /// Carried out; with the old value.
-    Done(u64),
-    /// Accepted; a completion event carries the old value.
-    Posted,
-    /// No credit now.
-    Retry,
-    /// Only the owner of the region can carry out the operation: send the owner a packet.
-    AtOwner,
-}
 
 /// What follows the head of a packet: bytes of user memory, or a gatherer that writes them into the NIC's buffer itself.
 pub trait Body {

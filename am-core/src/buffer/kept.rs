@@ -4,8 +4,8 @@
 use am_core_engine::protocol::Engine;
 
 use super::{Access, Executor, Exposed, Grant, JobBuffer, Owner, RawBuffer, SharedMemory};
-use crate::error::{Error, Outcome, Result};
-use crate::fabric::Fabric;
+use crate::error::{Error, Result};
+use crate::fabric::{Fabric, Posted};
 use crate::user_code::Guarded;
 
 /// The memory of a buffer that an operation will own. The caller must give `buffer` to the operation that gets the range (`End::keep`,
@@ -93,7 +93,7 @@ pub(crate) fn close<F: Fabric>(
     let grant = closing.region.grant();
     // The revoke comes first, so that no new data are stored while this task waits for the data that are being stored.
     if !closing.is_revoked {
-        closing.is_revoked = fabric.revoke(grant)? == Outcome::Done;
+        closing.is_revoked = fabric.revoke(grant)? == Posted::Done;
     }
     if !closing.is_revoked || engine.is_receiving_into(grant) {
         return Ok(Err(closing));

@@ -1,6 +1,6 @@
 //! `LAPI_Amsend`: a message whose header handler at the target returns the destination of its data.
 
-use am_core_engine::protocol::{End, Issued, Outgoing, Posted, Source};
+use am_core_engine::protocol::{End, Issued, Outgoing, Source};
 
 use super::operation::{ByDriver, Operation, sealed::Sealed};
 use crate::buffer::RawBytes;
@@ -12,7 +12,7 @@ use crate::handler::{Completion, Destination, HandlerId, HandlerSet, Ticket};
 use crate::in_handler;
 use crate::record;
 use crate::task::{Endpoint, Target, TaskId};
-use crate::transfer::{Gather, Gatherer};
+use crate::transfer::{Gather, Gatherer, Posted};
 use crate::user_code::{Guarded, Unguarded};
 
 /// The counters of a message, each optional, and how it is sent.
@@ -180,17 +180,17 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         let (outgoing, mut polls) = (message.outgoing(message.target), 0);
         loop {
             match self.engine.post_whole(&mut self.fabric, &outgoing, &mut &*udata)? {
-                Posted::Sent => {
+                Some(Posted::Done) => {
                     self.engine.bump_own(message.options.origin);
                     return Ok(());
                 }
-                Posted::NoCredit => self.wait_for_credit(&mut polls)?,
-                Posted::NotWhole => return self.run(message, udata),
+                Some(Posted::Retry) => self.wait_for_credit(&mut polls)?,
+                None => return self.run(message, udata),
             }
         }
     }
 
-    /// Like [`amsend`](Self::amsend), without waiting. Returns [`Outcome::Done`], or [`Outcome::Retry`] (nothing was sent) if there is no
+    /// Like [`amsend`](Self::amsend), without waiting. Returns [`Posted::Done`], or [`Posted::Retry`] (nothing was sent) if there is no
     /// credit now or the message cannot be sent as one packet.
     ///
     /// # Errors
@@ -203,7 +203,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         uhdr: &[u8],
         udata: &[u8],
         options: AmOptions,
-    ) -> Result<Outcome> {
+    ) -> Result<Posted> {
         let target = target.seen_from(self.fabric.endpoint().context);
         if !in_handler::is_unmarked() {
             return self.try_amsend_marked(Amsend { target, handler, uhdr, options }, udata);
@@ -214,10 +214,10 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// [`try_amsend`](Self::try_amsend) in a process with marks ([`in_handler`]). Records the message only if it was sent.
     #[cold]
     #[inline(never)]
-    fn try_amsend_marked(&mut self, message: Amsend<'_, Endpoint>, udata: &[u8]) -> Result<Outcome> {
+    fn try_amsend_marked(&mut self, message: Amsend<'_, Endpoint>, udata: &[u8]) -> Result<Posted> {
         in_handler::check_marked("try_amsend")?;
         let outcome = self.try_amsend_now(message, udata)?;
-        if outcome == Outcome::Done {
+        if outcome == Posted::Done {
             let Amsend { target, handler, uhdr, .. } = message;
             record::sent(&self.handlers, target.task, (handler, uhdr), udata.len() as u64);
         }
@@ -225,17 +225,17 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     }
 
     #[inline(always)]
-    fn try_amsend_now(&mut self, message: Amsend<'_, Endpoint>, udata: &[u8]) -> Result<Outcome> {
+    fn try_amsend_now(&mut self, message: Amsend<'_, Endpoint>, udata: &[u8]) -> Result<Posted> {
         let outgoing = message.outgoing(message.target);
-        if self.engine.post_whole(&mut self.fabric, &outgoing, &mut &*udata)? != Posted::Sent {
-            return Ok(Outcome::Retry);
+        if self.engine.post_whole(&mut self.fabric, &outgoing, &mut &*udata)? != Some(Posted::Done) {
+            return Ok(Posted::Retry);
         }
         self.engine.bump_own(message.options.origin);
-        Ok(Outcome::Done)
+        Ok(Posted::Done)
     }
 
     /// Sends `udata` as several messages of `piece_bytes` (the last one may be shorter), between which the target gets no other message of
-    /// this context: the first has the user header `uhdr`, and the others have none. Sends nothing and returns [`Outcome::Retry`] unless
+    /// this context: the first has the user header `uhdr`, and the others have none. Sends nothing and returns [`Posted::Retry`] unless
     /// all of them can be sent at once, and are sooner there than one announced message ([`takes_pieces`](Self::takes_pieces)).
     ///
     /// # Errors
@@ -250,12 +250,12 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         uhdr: &[u8],
         udata: &[u8],
         piece_bytes: u32,
-    ) -> Result<Outcome> {
+    ) -> Result<Posted> {
         in_handler::check("try_amsend_in_pieces")?;
         let to = target.seen_from(self.fabric.endpoint().context);
         let outgoing = Amsend { target: to, handler, uhdr, options: AmOptions::default() }.outgoing(to);
         let sent = self.engine.try_in_pieces(&mut self.fabric, &outgoing, udata, piece_bytes as usize)?;
-        if sent == Outcome::Done {
+        if sent == Posted::Done {
             record::sent(&self.handlers, target, (handler, uhdr), udata.len() as u64);
         }
         Ok(sent)

@@ -1,13 +1,13 @@
 //! `LAPI_Put`: writing into exposed memory of another task.
 
-use am_core_engine::protocol::{End, Issued, Posted};
+use am_core_engine::protocol::{End, Issued};
 
 use super::operation::{ByDriver, Operation, sealed::Sealed};
 use crate::buffer::{RawBytes, RawPieces, RemoteAddress};
 use crate::context::Context;
 use crate::counter::{Counter, CounterName};
 use crate::error::Result;
-use crate::fabric::Fabric;
+use crate::fabric::{Fabric, Posted};
 use crate::handler::HandlerSet;
 use crate::in_handler;
 use crate::record;
@@ -83,13 +83,13 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         let mut polls = 0;
         loop {
             match self.engine.put_again(&mut self.fabric, to, bytes, counter)? {
-                Posted::Sent => {
+                Some(Posted::Done) => {
                     self.engine.statistics.puts += 1;
                     self.engine.bump_own(options.origin);
                     return Ok(());
                 }
-                Posted::NoCredit => self.wait_for_credit(&mut polls)?,
-                Posted::NotWhole => return self.put_long(to, bytes, options),
+                Some(Posted::Retry) => self.wait_for_credit(&mut polls)?,
+                None => return self.put_long(to, bytes, options),
             }
         }
     }

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex};
 use am_core::buffer::{
     Access, Executor, Grant, INLINE_BYTES_MAX, InlineBytes, JobBuffer, RawBuffer, RemoteAddress,
 };
-use am_core::error::{Error, Fault, Outcome};
-use am_core::fabric::{Arrival, Class, Event, Memory, Post};
+use am_core::error::{Error, Fault};
+use am_core::fabric::{Arrival, Class, Event, Memory, Post, Posted};
 use am_core::handler::{Answer, Completion};
 use am_core::task::{ContextNumber, Endpoint, TaskId};
 use am_core::{AmOptions, Amsend, Context, Get, GetOptions};
@@ -148,7 +148,7 @@ fn questions_without_end_take_no_memory() {
     let mut inline = InlineBytes::new();
     for question in 0..QUESTIONS {
         let (label, bytes) = if question % 2 == 0 { (8, &ask) } else { (10 | 1 << 4, &fence) };
-        assert_eq!(wild.post_inline(target, Class::Request, label, bytes).unwrap(), Outcome::Done);
+        assert_eq!(wild.post_inline(target, Class::Request, label, bytes).unwrap(), Posted::Done);
         if let Err(error) = context.probe() {
             assert_eq!(error.fault(), Fault::Peer, "{error}");
             refused += 1;

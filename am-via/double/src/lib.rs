@@ -19,10 +19,11 @@ use std::time::Duration;
 use am_core::buffer::InlineBytes;
 use am_core::fabric::{Post, World};
 use am_core::task::TaskId;
+use am_core::transfer::Class;
 use am_core_engine::protocol::packet::Kind;
 use am_via::fabric::{CreditPlan, ViaFabric};
 use am_via_vipl::NodeAddress;
-use am_via_vipl::below::{Class, Immediate};
+use am_via_vipl::below::Immediate;
 
 pub use wire::Reach;
 use wire::{Wire, WireFaults, WireNetwork, WireOptions};

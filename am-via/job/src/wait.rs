@@ -1,12 +1,10 @@
 //! A task's notes about a wait without arrivals, for hang reports.
 
-use std::fmt;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
+pub use am_contract::wait::{UnderWay, WaitFacts};
 use am_via_os::atomics::{Ordering, fence};
-use am_via_os::{clock, stack};
+use am_via_os::{clock, stack, threads};
 use am_via_shm::layout_job::{RETURN_ADDRESSES_MAX, Text, WAIT_FACTS_WORDS, WaitNote};
 
 /// A task notes its wait once nothing has arrived for this long.
@@ -16,50 +14,6 @@ const FRESH_FOR: Duration = Duration::from_millis(2500);
 
 /// How often a note is read that is replaced at the same time.
 const READS_MAX: u32 = 10;
-
-/// What a task waits for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WaitFacts {
-    /// Operations of the task that are under way.
-    pub operations: Vec<UnderWay>,
-    /// Number of further operations, which are not listed.
-    pub operations_left_out: u32,
-    /// Number of messages that have arrived and wait for a receive.
-    pub early_messages: u32,
-    /// Descriptions of the first of these messages.
-    pub first_early: Vec<String>,
-    /// Whether something other than a message may end the wait: a time limit, or another thread of the task.
-    pub may_end_alone: bool,
-}
-
-/// A pending operation.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UnderWay {
-    /// "receive", "send", "get".
-    pub what: String,
-    /// The task at the other end; `None`: any.
-    pub partner: Option<u32>,
-    /// Further details: "tag 7, 800 bytes".
-    pub details: String,
-}
-
-impl fmt::Display for UnderWay {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let direction = match &self.what {
-            what if what.contains("receive") => "from",
-            what if what.contains("lock") => "of",
-            _ => "to",
-        };
-        match self.partner {
-            Some(partner) => write!(f, "{} {direction} task {partner}", self.what)?,
-            None => write!(f, "{} {direction} any task", self.what)?,
-        }
-        if !self.details.is_empty() {
-            write!(f, ", {}", self.details)?;
-        }
-        Ok(())
-    }
-}
 
 /// A task's note about its wait, not to be trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,35 +36,32 @@ impl NotedWait {
     }
 }
 
-impl WaitFacts {
-    /// The note as text of at most `bytes_max` bytes. If it is too long, descriptions of early messages are left out, then operations,
-    /// which are counted.
-    #[must_use]
-    pub(crate) fn into_text(mut self, bytes_max: usize) -> String {
-        loop {
-            // Strings and numbers can always be serialized.
-            let text = serde_json::to_string(&self).unwrap_or_default();
-            if text.len() <= bytes_max {
-                return text;
-            }
-            if self.first_early.pop().is_none() {
-                if self.operations.pop().is_none() {
-                    return String::new();
-                }
-                self.operations_left_out += 1;
-            }
+/// The facts as text of at most `bytes_max` bytes. If it is too long, descriptions of early messages are left out, then operations, which
+/// are counted.
+fn text_of(mut facts: WaitFacts, bytes_max: usize) -> String {
+    loop {
+        // Strings and numbers can always be serialized.
+        let text = serde_json::to_string(&facts).unwrap_or_default();
+        if text.len() <= bytes_max {
+            return text;
         }
-    }
-
-    /// Parses a task's note, which is not to be trusted; `None` if the text is no note.
-    #[must_use]
-    pub(crate) fn from_text(text: &str) -> Option<Self> {
-        serde_json::from_str(text).ok()
+        if facts.first_early.pop().is_none() {
+            if facts.operations.pop().is_none() {
+                return String::new();
+            }
+            facts.operations_left_out += 1;
+        }
     }
 }
 
+/// Parses a task's note, which is not to be trusted; `None` if the text is no note.
+fn facts_of(text: &str) -> Option<WaitFacts> {
+    serde_json::from_str(text).ok()
+}
+
 /// Writes a note of this thread's wait.
-pub(super) fn write(note: &WaitNote, quiet: Duration, facts: WaitFacts) {
+pub(super) fn write(note: &WaitNote, quiet: Duration, mut facts: WaitFacts) {
+    facts.may_end_alone |= facts.has_threads && threads::others_may_act();
     let mut addresses = [0; RETURN_ADDRESSES_MAX];
     let found = stack::return_addresses(&mut addresses);
     // A reader that sees a time of 0 finds no note.
@@ -122,7 +73,7 @@ pub(super) fn write(note: &WaitNote, quiet: Duration, facts: WaitFacts) {
     }
     note.num_return_addresses.store(found as u64, Ordering::Relaxed);
     note.quiet_ns.store(nanos(quiet), Ordering::Relaxed);
-    note.facts.write(&facts.into_text(Text::<WAIT_FACTS_WORDS>::CAPACITY_BYTES));
+    note.facts.write(&text_of(facts, Text::<WAIT_FACTS_WORDS>::CAPACITY_BYTES));
     // Release: "wait noted", pairs with the load in `read`.
     note.written_ns.store(nanos(clock::monotonic()).max(1), Ordering::Release);
 }
@@ -144,7 +95,7 @@ fn read_once(note: &WaitNote) -> Option<NotedWait> {
     let found =
         usize::try_from(claimed).map_or(RETURN_ADDRESSES_MAX, |found| found.min(RETURN_ADDRESSES_MAX));
     let noted = NotedWait {
-        facts: WaitFacts::from_text(&note.facts.read()),
+        facts: facts_of(&note.facts.read()),
         quiet: Duration::from_nanos(note.quiet_ns.load(Ordering::Relaxed)),
         age: clock::monotonic().saturating_sub(Duration::from_nanos(written)),
         return_addresses: note.return_addresses[..found]
@@ -164,13 +115,14 @@ fn nanos(duration: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use am_contract::task::TaskId;
     use am_via_os::atomics::AtomicBool;
     use am_via_shm::{Mapping, Shared};
 
     fn facts(count: u32) -> WaitFacts {
         let operation = |partner| UnderWay {
             what: "send".into(),
-            partner: Some(partner),
+            partner: Some(TaskId(partner)),
             details: "tag 1, 8 bytes".into(),
         };
         WaitFacts {
@@ -182,11 +134,11 @@ mod tests {
 
     #[test]
     fn facts_come_back_and_what_does_not_fit_is_counted() {
-        assert_eq!(WaitFacts::from_text(&facts(3).into_text(2000)), Some(facts(3)));
-        let cut = WaitFacts::from_text(&facts(100).into_text(1000)).unwrap();
+        assert_eq!(facts_of(&text_of(facts(3), 2000)), Some(facts(3)));
+        let cut = facts_of(&text_of(facts(100), 1000)).unwrap();
         assert!(cut.operations.len() > 5 && cut.first_early.is_empty(), "{cut:?}");
         assert_eq!(cut.operations.len() + cut.operations_left_out as usize, 100);
-        assert_eq!(WaitFacts::from_text("{\"operations\":"), None);
+        assert_eq!(facts_of("{\"operations\":"), None);
     }
 
     #[test]
@@ -224,12 +176,5 @@ mod tests {
         };
         let mixed = found.iter().filter(|noted| !is_whole(noted)).count();
         assert_eq!(mixed, 0, "of {}", found.len());
-    }
-
-    #[test]
-    fn an_operation_says_which_way_it_goes() {
-        let receive = UnderWay { what: "receive".into(), partner: None, details: "any tag".into() };
-        assert_eq!(receive.to_string(), "receive from any task, any tag");
-        assert_eq!(facts(1).operations[0].to_string(), "send to task 0, tag 1, 8 bytes");
     }
 }

@@ -9,9 +9,11 @@ use am_core::buffer::{
     SharedMemory, SharedName,
 };
 
+use am_core::transfer::Transfer;
+
 use super::ViaFabric;
 use am_via_shm::{CheckedRange, Storing};
-use am_via_vipl::below::{Device, HeapBlock, Link, Mapping, Nic, RemoteMemory, SharedFileName, Transfer};
+use am_via_vipl::below::{Device, HeapBlock, Link, Mapping, Nic, RemoteMemory, SharedFileName};
 use am_via_vipl::{DeviceError, MemAttributes, MemHandle};
 
 // SAFETY: ranges of user memory are passed to the device for one call, or until it reports the end of a transfer; a grant is a

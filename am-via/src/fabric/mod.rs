@@ -21,28 +21,25 @@ use am_core::buffer::{
     Access, Arrived, ForEngine, Grant, InlineBytes, JobBuffer, MappedRange, RawBuffer, RawBytes,
     RemoteAddress, SharedMemory, SharedName,
 };
-use am_core::error::{Error, Outcome, Result};
+use am_core::error::{Error, Result};
 use am_core::fabric::{
-    Arrival, Event, InLine, Limits, Memory, Payload, Peer, PeerIndex, Post, Traffic, Waker, World,
+    Arrival, Event, InLine, Limits, Memory, Payload, Peer, PeerIndex, Post, Traffic, WaitFacts, Waker, World,
 };
 use am_core::record::{self, EventKind};
 use am_core::task::{Endpoint, TaskId};
-use am_core::transfer::{Atomic, AtomicOp, Body, Class, OpId, Transfer, Width};
+use am_core::transfer::{AtomicOp, Body, Class, OpId, Posted, Transfer, Width};
 
 use am_via_shm::{CheckedRange, Storing};
 use am_via_vipl::below::{
     Carry, Completion, Device, Entry, FreeSlot, Immediate, InArea, InEntry, News, Nic, Operation, Packets,
-    Transfer as ViTransfer, ViNumber, insist,
+    ViNumber, insist,
 };
-use am_via_vipl::{DeviceError, Posted, ViState};
+use am_via_vipl::{DeviceError, ViState};
 
 use in_line::ViInLine;
 use kept_grants::{Added, KeptGrants};
 use peers::Peers;
-use terms::{
-    class_from, class_of, endpoint, for_operation, handle, mem_attributes, node, outcome, own_address,
-    remote, told, wrong,
-};
+use terms::{endpoint, for_operation, handle, mem_attributes, node, own_address, remote, wrong};
 
 pub use am_via_vipl::CreditPlan;
 
@@ -94,7 +91,7 @@ impl<D: Device> ViaFabric<D> {
     #[cold]
     #[inline(never)]
     fn new_peer(&mut self, to: Endpoint) -> Result<PeerIndex> {
-        to.check(self.num_tasks, self.contexts_max)?;
+        to.check(self.num_tasks, self.contexts_max).map_err(Error::no_such_endpoint)?;
         let index = self.nic.create_standing(node(to), self.plan);
         self.peers.add(to, index);
         Ok(PeerIndex(index))
@@ -108,26 +105,21 @@ impl<D: Device> ViaFabric<D> {
         class: Class,
         (operation, label, in_entry): (Operation, u16, usize),
         bytes: &mut impl Carry<D>,
-    ) -> Result<Outcome> {
+    ) -> Result<Posted> {
         // The entry is built here, from values that fit into registers: built by the caller, it would be in memory on the fast path, too.
         let entry = packet(operation, label, in_entry);
         let is_connected = self.connect_to_post(at, class)?;
-        let of = class_of(class);
-        let Some((vi, device)) = self.nic.vi(at).filter(|_| is_connected) else { return Ok(Outcome::Retry) };
+        let Some((vi, device)) = self.nic.vi(at).filter(|_| is_connected) else { return Ok(Posted::Retry) };
         let to = endpoint(vi.peer);
-        if !vi.may_send_now(device, of) {
-            return Ok(Outcome::Retry);
+        if !vi.may_send_now(device, class) {
+            return Ok(Posted::Retry);
         }
-        let entry = Entry { immediate: vi.immediate(of, entry.immediate), ..entry };
+        let entry = Entry { immediate: vi.immediate(class, entry.immediate), ..entry };
         let posted = match class {
-            Class::Answer => insist(|| vi.post_slowly(device, of, entry, bytes)),
-            Class::OneWay | Class::Request => vi.post_slowly(device, of, entry, bytes),
+            Class::Answer => insist(|| vi.post_slowly(device, class, entry, bytes)),
+            Class::OneWay | Class::Request => vi.post_slowly(device, class, entry, bytes),
         };
-        match posted {
-            Ok(Posted::Done) => Ok(Outcome::Done),
-            Ok(Posted::Retry) => Ok(Outcome::Retry),
-            Err(error) => Err(self.post_failed(to, error)),
-        }
+        posted.map_err(|error| self.post_failed(to, error))
     }
 
     /// Begins to connect the VI to a peer if it is not connected. Returns whether packets of this class may be posted if there are credits.
@@ -172,7 +164,7 @@ impl<D: Device> ViaFabric<D> {
         let word = Immediate(entry.immediate);
         let class = vi.take(device, word, matches!(payload, Payload::Inline))?;
         let from = Peer { endpoint: endpoint(vi.peer), index: PeerIndex(*at) };
-        Some(Event::Arrival(Arrival { from, class: class_from(class), label: word.label(), payload }))
+        Some(Event::Arrival(Arrival { from, class, label: word.label(), payload }))
     }
 
     /// The location of a packet's bytes; `None` if the entry is not a packet.
@@ -227,12 +219,12 @@ impl<D: Device> ViaFabric<D> {
     /// The outcome of a write or a read.
     fn started(
         &mut self,
-        done: Result<ViTransfer, DeviceError>,
+        done: Result<Transfer, DeviceError>,
         at: RemoteAddress,
         len: u64,
         op: OpId,
     ) -> Result<Transfer> {
-        let done = done.map(outcome).map_err(|error| self.refused(at, len, error))?;
+        let done = done.map_err(|error| self.refused(at, len, error))?;
         if done == Transfer::Posted {
             self.under_way.insert(u64::from(op.0), (at, len));
         }
@@ -241,17 +233,13 @@ impl<D: Device> ViaFabric<D> {
 
     /// Ends a grant. `finished`: the peer that used the grant has reported the end of its copies, or is dead. `Retry` while a peer may
     /// still use it.
-    fn end_grant(&mut self, grant: Grant, finished: bool) -> Result<Outcome> {
-        match self.nic.device.deregister(handle(grant), finished) {
-            Ok(Posted::Done) => {
-                if grant.is_for_operation() {
-                    self.kept_grants.ended();
-                }
-                Ok(Outcome::Done)
-            }
-            Ok(Posted::Retry) => Ok(Outcome::Retry),
-            Err(error) => Err(self.refused(own_address(self.endpoint, grant, 0), 0, error)),
+    fn end_grant(&mut self, grant: Grant, finished: bool) -> Result<Posted> {
+        let ended = self.nic.device.deregister(handle(grant), finished);
+        let ended = ended.map_err(|error| self.refused(own_address(self.endpoint, grant, 0), 0, error))?;
+        if ended == Posted::Done && grant.is_for_operation() {
+            self.kept_grants.ended();
         }
+        Ok(ended)
     }
 }
 
@@ -298,9 +286,9 @@ impl<D: Device> Post for ViaFabric<D> {
         class: Class,
         label: u16,
         bytes: &InlineBytes,
-    ) -> Result<Outcome> {
+    ) -> Result<Posted> {
         if self.try_post(to, class, label, bytes, &[]) {
-            return Ok(Outcome::Done);
+            return Ok(Posted::Done);
         }
         self.post_slowly(to, class, (Operation::Inline, label, bytes.len()), &mut InEntry(bytes.words()))
     }
@@ -315,23 +303,22 @@ impl<D: Device> Post for ViaFabric<D> {
         data: &[u8],
     ) -> bool {
         let Some((vi, device)) = self.nic.vi(to.0) else { return false };
-        let of = class_of(class);
-        let Some(slot) = vi.free_slot(device, of) else { return false };
+        let Some(slot) = vi.free_slot(device, class) else { return false };
         let mut bytes = *front;
         // Two calls, so that the compiler makes two separate paths, of which the short one knows nothing of the other.
         let is_posted = if bytes.push(data) {
             let entry = packet(Operation::Inline, label, bytes.len());
-            slot.post(Entry { immediate: vi.immediate(of, entry.immediate), ..entry }, bytes.words())
+            slot.post(Entry { immediate: vi.immediate(class, entry.immediate), ..entry }, bytes.words())
         } else {
             let entry = Entry { length: data.len() as u32, ..packet(Operation::Area, label, front.len()) };
             slot.post_outside(
-                Entry { immediate: vi.immediate(of, entry.immediate), ..entry },
+                Entry { immediate: vi.immediate(class, entry.immediate), ..entry },
                 front.words(),
                 data,
             )
         };
         if is_posted {
-            vi.sent(of);
+            vi.sent(class);
         }
         is_posted
     }
@@ -345,9 +332,9 @@ impl<D: Device> Post for ViaFabric<D> {
         label: u16,
         head: &InlineBytes,
         body: &mut impl Body,
-    ) -> Result<Outcome> {
+    ) -> Result<Posted> {
         debug_assert!(body.len() <= self.slot_bytes, "the engine cuts messages into packets");
-        let (of, entry) = (class_of(class), packet(Operation::Area, label, head.len()));
+        let entry = packet(Operation::Area, label, head.len());
         let mut failed = None;
         let mut bytes = InArea(head.words(), body.len(), |area: CheckedRange<'_>, storing| {
             write(body, &mut failed, area, storing)
@@ -355,12 +342,12 @@ impl<D: Device> Post for ViaFabric<D> {
         if let Some((vi, device)) = self.nic.vi(to.0)
             && vi.post(
                 device,
-                of,
-                Entry { immediate: vi.immediate(of, entry.immediate), ..entry },
+                class,
+                Entry { immediate: vi.immediate(class, entry.immediate), ..entry },
                 &mut bytes,
             )
         {
-            return Ok(Outcome::Done);
+            return Ok(Posted::Done);
         }
         if let Some(error) = failed {
             // A body is not called again after its error.
@@ -437,7 +424,7 @@ impl<D: Device> Post for ViaFabric<D> {
             return;
         }
         if let Some((vi, device)) = self.nic.vi(arrival.from.index.0) {
-            vi.release(device, class_of(arrival.class));
+            vi.release(device, arrival.class);
         }
     }
 }
@@ -507,14 +494,14 @@ impl<D: Device> Memory for ViaFabric<D> {
         Ok(Some(grant))
     }
 
-    fn revoke(&mut self, grant: Grant) -> Result<Outcome> {
+    fn revoke(&mut self, grant: Grant) -> Result<Posted> {
         if grant.is_for_operation() && self.kept_grants.give_back(grant) {
-            return Ok(Outcome::Done);
+            return Ok(Posted::Done);
         }
         self.end_grant(grant, grant.is_for_operation())
     }
 
-    fn revoke_in_use(&mut self, grant: Grant) -> Result<Outcome> {
+    fn revoke_in_use(&mut self, grant: Grant) -> Result<Posted> {
         self.kept_grants.forget(grant);
         self.end_grant(grant, false)
     }
@@ -591,18 +578,19 @@ impl<D: Device> Memory for ViaFabric<D> {
         self.nic.device.write_mapped(remote(at), bytes)
     }
 
-    fn atomic(&mut self, at: RemoteAddress, width: Width, operation: AtomicOp, op: OpId) -> Result<Atomic> {
-        use am_via_vipl::below::AtomicTransfer;
-        match self.nic.device.atomic(remote(at), width.bytes(), operation, u64::from(op.0)) {
-            Ok(AtomicTransfer::Done(old)) => Ok(Atomic::Done(old)),
-            Ok(AtomicTransfer::Posted) => {
-                self.under_way.insert(u64::from(op.0), (at, width.bytes()));
-                Ok(Atomic::Posted)
-            }
-            Ok(AtomicTransfer::Retry) => Ok(Atomic::Retry),
-            Ok(AtomicTransfer::Unreachable) => Ok(Atomic::AtOwner),
-            Err(error) => Err(self.refused(at, width.bytes(), error)),
+    fn atomic(
+        &mut self,
+        at: RemoteAddress,
+        width: Width,
+        operation: AtomicOp,
+        op: OpId,
+    ) -> Result<Transfer<u64>> {
+        let done = self.nic.device.atomic(remote(at), width.bytes(), operation, u64::from(op.0));
+        let done = done.map_err(|error| self.refused(at, width.bytes(), error))?;
+        if done == Transfer::Posted {
+            self.under_way.insert(u64::from(op.0), (at, width.bytes()));
         }
+        Ok(done)
     }
 }
 
@@ -630,10 +618,8 @@ impl<D: Device> World for ViaFabric<D> {
     }
 
     #[cold]
-    fn note_wait(&mut self, facts: &am_core::fabric::WaitFacts) {
-        let at = |task: &TaskId| node(Endpoint { task: *task, ..self.endpoint });
-        let needed: Vec<_> = facts.needed.iter().map(at).collect();
-        self.nic.device.note_wait(told(facts), &needed);
+    fn note_wait(&mut self, facts: WaitFacts) {
+        self.nic.device.note_wait(facts);
     }
 
     fn failure(&self, task: TaskId) -> Option<String> {

@@ -3,30 +3,9 @@
 use am_core::buffer::{Access, Executor, Grant, RemoteAddress};
 use am_core::error::Error;
 use am_core::task::{ContextNumber, Endpoint, TaskId};
-use am_core::transfer::{Class, Transfer};
 
-use am_via_job::{UnderWay, WaitFacts};
-use am_via_os::threads;
-use am_via_vipl::below::{Class as ViClass, RemoteMemory, Transfer as ViTransfer};
+use am_via_vipl::below::RemoteMemory;
 use am_via_vipl::{DeviceError, MemAttributes, MemHandle, NodeAddress};
-
-#[inline(always)]
-pub(super) fn class_of(class: Class) -> ViClass {
-    match class {
-        Class::OneWay => ViClass::OneWay,
-        Class::Request => ViClass::Request,
-        Class::Answer => ViClass::Answer,
-    }
-}
-
-#[inline(always)]
-pub(super) fn class_from(class: ViClass) -> Class {
-    match class {
-        ViClass::OneWay => Class::OneWay,
-        ViClass::Request => Class::Request,
-        ViClass::Answer => Class::Answer,
-    }
-}
 
 pub(super) fn endpoint(address: NodeAddress) -> Endpoint {
     Endpoint::new(TaskId(address.task), ContextNumber(address.context as u8))
@@ -90,29 +69,4 @@ pub(super) fn mem_attributes(access: Access) -> MemAttributes {
 #[inline(always)]
 fn tag(for_operation: bool) -> u32 {
     u32::from(for_operation)
-}
-
-pub(super) fn outcome(transfer: ViTransfer) -> Transfer {
-    match transfer {
-        ViTransfer::Done => Transfer::Done,
-        ViTransfer::Posted => Transfer::Posted,
-        ViTransfer::Retry => Transfer::Retry,
-        ViTransfer::Unreachable => Transfer::Staged,
-    }
-}
-
-/// Converts am-core's facts about a wait of this thread into the job's type.
-pub(super) fn told(facts: &am_core::fabric::WaitFacts) -> WaitFacts {
-    let told = |operation: &am_core::fabric::UnderWay| UnderWay {
-        what: operation.what.to_owned(),
-        partner: operation.partner.map(|task| task.0),
-        details: operation.details.clone(),
-    };
-    WaitFacts {
-        operations: facts.operations.iter().map(told).collect(),
-        operations_left_out: facts.operations_left_out,
-        early_messages: facts.early_messages,
-        first_early: facts.first_early.clone(),
-        may_end_alone: facts.may_end_alone || facts.has_threads && threads::others_may_act(),
-    }
 }

@@ -5,8 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use am_core::buffer::InlineBytes;
-use am_core::error::Outcome;
-use am_core::fabric::{Class, Event, PeerIndex, Post, World};
+use am_core::fabric::{Class, Event, PeerIndex, Post, Posted, World};
 use am_core_conform::watchdog::Watchdog;
 use am_via::{ShmFabric, Task};
 
@@ -16,7 +15,7 @@ use crate::hostile_support::alone;
 fn flood(fabric: &mut ShmFabric, to: PeerIndex) -> u32 {
     let packet = InlineBytes::new();
     let mut sent = 0;
-    while fabric.post_inline(to, Class::OneWay, 0, &packet).expect("the peer lives") == Outcome::Done {
+    while fabric.post_inline(to, Class::OneWay, 0, &packet).expect("the peer lives") == Posted::Done {
         sent += 1;
     }
     sent
@@ -42,7 +41,7 @@ fn connected(task: &Task, contexts: [u32; 2]) -> ([ShmFabric; 2], [PeerIndex; 2]
     let (to_b, to_a) = (number(&mut a, &b), number(&mut b, &a));
     for (from, to) in [(&mut a, to_b), (&mut b, to_a)] {
         let first = from.post_inline(to, Class::OneWay, 0, &InlineBytes::new()).expect("the peer lives");
-        assert_eq!(first, Outcome::Done);
+        assert_eq!(first, Posted::Done);
     }
     assert_eq!((drain(&mut a), drain(&mut b)), (1, 1));
     ([a, b], [to_b, to_a])
@@ -64,7 +63,7 @@ fn a_sender_asleep_without_credits_is_woken() {
         });
         let mut polls = 0;
         let packet = InlineBytes::new();
-        while sender.post_inline(to, Class::OneWay, 0, &packet).expect("the peer lives") != Outcome::Done {
+        while sender.post_inline(to, Class::OneWay, 0, &packet).expect("the peer lives") != Posted::Done {
             sender.poll(&mut InlineBytes::new());
             sender.wait(polls, Duration::MAX);
             polls += 1;
@@ -91,7 +90,7 @@ fn credits_that_lie_next_are_taken_without_a_poll() {
     for _ in 0..credits / 2 {
         assert!(matches!(b.poll(&mut InlineBytes::new()), Some(Event::Arrival(_))));
     }
-    assert_eq!(b.post_inline(to_a, Class::OneWay, 0, &InlineBytes::new()).unwrap(), Outcome::Done);
+    assert_eq!(b.post_inline(to_a, Class::OneWay, 0, &InlineBytes::new()).unwrap(), Posted::Done);
     assert_eq!(drain(&mut b), credits - credits / 2);
     assert_eq!(flood(&mut a, to_b), credits / 2, "the other half returns after the packet");
     assert_eq!(drain(&mut a), 1);

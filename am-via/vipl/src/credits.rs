@@ -21,6 +21,8 @@
 
 #![expect(clippy::cast_possible_truncation, reason = "the fields of the immediate word are cut out of it")]
 
+use am_contract::transfer::Class;
+
 /// Maximum number of packets in flight: two counts of consumed packets in immediate words differ by at most this number.
 const CREDITS_MAX: u32 = 255;
 /// Maximum number of reserved slots: two counts of requests without an answer differ by at most this number.
@@ -33,23 +35,10 @@ const CLASS_SHIFT: u32 = 16;
 /// The class bits of an entry that only returns credits.
 const CREDITS_ONLY: u32 = 3 << CLASS_SHIFT;
 
-/// The slot of the peer's ring that a post takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Class {
-    /// A slot paid for with a credit.
-    OneWay = 0,
-    /// A slot paid for with a credit. The request also reserves a slot in this side's own ring for the [`Answer`](Self::Answer).
-    Request = 1,
-    /// The slot that the request reserved.
-    Answer = 2,
-}
-
-impl Class {
-    #[inline(always)]
-    fn bits(self) -> u32 {
-        (self as u32) << CLASS_SHIFT
-    }
+/// The class, in the field of an immediate word.
+#[inline(always)]
+fn class_bits(class: Class) -> u32 {
+    (class as u32) << CLASS_SHIFT
 }
 
 /// The immediate word of an entry, which carries the accounts.
@@ -80,7 +69,7 @@ impl Immediate {
     /// Whether this is the word of a one-way packet with this label: one comparison.
     #[inline(always)]
     pub(super) fn is_one_way(self, label: u16) -> bool {
-        self.0 & ((1 << ANSWERS_SHIFT) - 1) == Class::OneWay.bits() | u32::from(label)
+        self.0 & ((1 << ANSWERS_SHIFT) - 1) == class_bits(Class::OneWay) | u32::from(label)
     }
 
     /// Number of packets that the sender of this word had consumed (wraps).
@@ -240,7 +229,7 @@ impl Credits {
     /// called: it records that the peer gets these accounts.
     #[inline(always)]
     pub(super) fn immediate(&self, class: Class, label: u32) -> u32 {
-        label | class.bits() | self.accounts.0
+        label | class_bits(class) | self.accounts.0
     }
 
     /// Books a posted packet of this class, with the word of [`immediate`](Self::immediate).

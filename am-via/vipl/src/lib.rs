@@ -80,11 +80,11 @@ pub use vi::{Reliability, ViAttributes, ViInfo, ViState};
 /// calls that keep memory beyond its borrow, or that depend on the order of other calls, are unsafe.
 #[doc(hidden)]
 pub mod below {
-    pub use crate::credits::{Class, Immediate, Packets};
+    pub use crate::credits::{Immediate, Packets};
     pub use crate::device::contract::{Device, FreeSlot, Link};
     pub use crate::device::{
-        AtomicTransfer, Completion, Entry, HeapBlock, INLINE_BYTES_MAX, Mapping, News, Operation, Payload,
-        RemoteMemory, Seen, SharedFileName, Transfer, ViNumber, Waker,
+        Completion, Entry, HeapBlock, INLINE_BYTES_MAX, Mapping, News, Operation, Payload, RemoteMemory,
+        Seen, SharedFileName, ViNumber,
     };
     pub use crate::nic::Nic;
     pub use crate::user_agent::request_entry;

@@ -2,11 +2,12 @@
 
 use std::fmt;
 
-use crate::credits::{CREDIT_RETURNS, Class, CreditPlan, Credits, Immediate, Packets};
+use crate::credits::{CREDIT_RETURNS, CreditPlan, Credits, Immediate, Packets};
 use crate::device::{
     Device, DeviceError, Entry, Link, NodeAddress, Operation, Payload, Posted, Seen, Storing, ViNumber,
 };
 use crate::provider::PTag;
+use am_contract::transfer::Class;
 use am_via_shm::CheckedRange;
 
 /// The states of a VI.

@@ -3,7 +3,7 @@
 use am_core::AmOptions;
 use am_core::buffer::RawBytes;
 use am_core::error::Outcome;
-use am_core::fabric::Fabric;
+use am_core::fabric::{Fabric, Posted};
 use am_core::task::TaskId;
 
 use super::{Load, in_pieces, rendezvous};
@@ -59,7 +59,7 @@ pub(crate) fn try_send_again<F: Fabric>(
     let options = AmOptions { target: state.target_counter, ..AmOptions::default() };
     // If the message was refused, `send` gets the same error and returns it.
     let sent = state.context.try_amsend(task, EAGER, &header, bytes, options);
-    let is_sent = matches!(sent, Ok(Outcome::Done));
+    let is_sent = matches!(sent, Ok(Posted::Done));
     if !is_sent {
         state.handlers().budget.set_back(task.0, before);
     }

@@ -3,7 +3,7 @@
 //! receives them.
 
 use am_core::error::Outcome;
-use am_core::fabric::Fabric;
+use am_core::fabric::{Fabric, Posted};
 
 use super::{Load, eager, rendezvous};
 use crate::budget::UNKNOWN;
@@ -120,7 +120,7 @@ pub(super) fn try_send<F: Fabric>(state: &mut State<F>, route: Route, bytes: &[u
     }
     let header = header(&route, len);
     let sent = state.context.try_amsend_in_pieces(task, EAGER, &header, bytes, piece_bytes);
-    let is_sent = matches!(sent, Ok(Outcome::Done));
+    let is_sent = matches!(sent, Ok(Posted::Done));
     if !is_sent {
         state.handlers().budget.take_back(task.0, footprint(len));
     }

@@ -8,7 +8,7 @@
 
 use am_core::buffer::RawBytes;
 use am_core::error::Outcome;
-use am_core::fabric::Fabric;
+use am_core::fabric::{Fabric, Posted};
 use am_core::task::TaskId;
 use am_core::{AmOptions, Context};
 
@@ -52,7 +52,7 @@ pub(super) fn try_send<F: Fabric>(state: &mut State<F>, route: &Route, load: Hel
     let sent = buffer::with_slice(load.bytes, |bytes| {
         state.context.try_amsend(route.task, EAGER_SYNCHRONOUS, &header, bytes, ANSWERABLE)
     })?;
-    if sent != Outcome::Done {
+    if sent != Posted::Done {
         return Ok(Outcome::Retry);
     }
     state.handlers().requests.await_acknowledgement(load.request, route.task);

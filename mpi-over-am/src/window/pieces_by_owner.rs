@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use am_core::AmOptions;
 use am_core::buffer::{Grant, RawBytes};
-use am_core::error::Outcome;
 use am_core::fabric::Fabric;
+use am_core::transfer::Posted;
 use smallvec::SmallVec;
 
 use super::queue::LockQueue;
@@ -249,7 +249,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
             data.resize(head_len + carried.bytes, 0);
             from.copy_to(&mut data[head_len..]);
             let (handler, options) = (handlers::PIECES_OF_WINDOW, AmOptions::default());
-            is_cut = state.context.try_amsend(owner, handler, &uhdr, &data, options)? != Outcome::Done;
+            is_cut = state.context.try_amsend(owner, handler, &uhdr, &data, options)? != Posted::Done;
             if is_cut {
                 break;
             }

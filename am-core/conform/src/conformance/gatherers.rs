@@ -8,7 +8,7 @@ use am_core::context::Context;
 use am_core::error::{Error, Fault, Outcome, Refusal};
 use am_core::fabric::Fabric;
 use am_core::handler::{Answer, Completion, HandlerId};
-use am_core::transfer::Gatherer;
+use am_core::transfer::{Gatherer, Posted};
 use am_core::{AmOptions, Amsend};
 
 pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
@@ -81,7 +81,7 @@ fn in_a_packet<F: Fabric>(context: &mut Context<F>) {
         let options = AmOptions { answerable, ..AmOptions::default() };
         for _ in 0..2 * limits.credits {
             let outcome = context.try_amsend(next(context), handler, &[], &[], options).expect("try_amsend");
-            sent += u64::from(outcome == Outcome::Done);
+            sent += u64::from(outcome == Posted::Done);
         }
         send_broken(context, handler, answerable, Breaks { len: 100, sound: 0 });
         // All credits and answer slots are still there: as many messages can be sent as before.

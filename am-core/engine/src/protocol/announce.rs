@@ -280,7 +280,7 @@ impl<U: UserCode> Engine<U> {
                 Err(error) => Err(error),
             };
             match started {
-                Ok(Transfer::Done) => {
+                Ok(Transfer::Done(())) => {
                     incoming.stage = Stage::Fetching { issued: issued + len, in_flight };
                     if through_sink {
                         incoming.failed =
@@ -299,11 +299,11 @@ impl<U: UserCode> Engine<U> {
                     self.fetch_again(key);
                     return Ok(false);
                 }
-                Ok(Transfer::Staged) if issued == 0 => {
+                Ok(Transfer::Unreachable) if issued == 0 => {
                     self.ask_for_pieces(key, fabric)?;
                     return Ok(true);
                 }
-                Ok(Transfer::Staged) => {
+                Ok(Transfer::Unreachable) => {
                     let what = "its memory became inaccessible during a transfer".to_owned();
                     incoming.failed = Some(Box::new(Error::Protocol { peer: source.endpoint, what }));
                 }

@@ -14,7 +14,7 @@ use crate::counter::Counter;
 use crate::error::{Error, Result};
 use crate::fabric::{Fabric, Peer};
 use crate::handler::HandlerSet;
-use crate::transfer::{Atomic, AtomicOp, OpId, Parts, Transfer, Width};
+use crate::transfer::{AtomicOp, OpId, Parts, Transfer, Width};
 use crate::user_code::UserCode;
 use crate::vector::Layout;
 use smallvec::SmallVec;
@@ -124,12 +124,12 @@ impl<U: UserCode> Engine<U> {
             let key = self.ops.reserve()?;
             let at = to.plus(block.offset);
             let posted = match fabric.write(at, bytes, OpId(key))? {
-                Transfer::Done => {
+                Transfer::Done(()) => {
                     position += bytes.len() as u64;
                     continue;
                 }
                 // All pieces of a region take the same path.
-                Transfer::Staged => {
+                Transfer::Unreachable => {
                     let data = PiecesFrom { pieces: Arc::new(from), start: position };
                     return self.announce_pieces(fabric, peer, (to, layout), data, group);
                 }
@@ -244,17 +244,17 @@ impl<U: UserCode> Engine<U> {
             let key = self.ops.reserve()?;
             let word_at = to.plus(at as u64);
             let started = match to.executor {
-                Executor::Owner => Atomic::AtOwner,
+                Executor::Owner => Transfer::Unreachable,
                 Executor::Anyone => fabric.atomic(word_at, width, operation, OpId(key))?,
             };
             let posted = match started {
-                Atomic::Done(_) => continue,
-                Atomic::AtOwner => {
+                Transfer::Done(_) => continue,
+                Transfer::Unreachable => {
                     let code = atomic_code(width, operation);
                     return self.accumulate_at_owner(fabric, peer, word_at, (operands, at), code, group);
                 }
-                Atomic::Posted => true,
-                Atomic::Retry => false,
+                Transfer::Posted => true,
+                Transfer::Retry => false,
             };
             let end = End { part_of: Some(group), ..End::default() };
             let state = State::Atomic { at: word_at, width, operation, posted };

@@ -6,9 +6,9 @@ use super::outstanding::{Data, End, Op, State};
 use super::packet::{self, Kind, MessageHead};
 use super::pending::Queued;
 use crate::buffer::{INLINE_BYTES_MAX, InlineBytes, RawBytes};
-use crate::error::{Error, Outcome, Result};
+use crate::error::{Error, Result};
 use crate::fabric::Fabric;
-use crate::transfer::Class;
+use crate::transfer::{Class, Posted};
 use crate::user_code::UserCode;
 
 impl<U: UserCode> Engine<U> {
@@ -23,9 +23,9 @@ impl<U: UserCode> Engine<U> {
         outgoing: &Outgoing<'_>,
         bytes: &[u8],
         piece_bytes: usize,
-    ) -> Result<Outcome> {
+    ) -> Result<Posted> {
         if !self.pending.is_clear() {
-            return Ok(Outcome::Retry);
+            return Ok(Posted::Retry);
         }
         let target = fabric.peer(outgoing.target)?;
         self.touched.mark(target);
@@ -50,7 +50,7 @@ impl<U: UserCode> Engine<U> {
         self.touched.mark(target);
         let (to, front) = ((target, outgoing.handler), front_of(outgoing)?);
         if !self.pending.has(target)
-            && post_raw_pieces(fabric, to, front, bytes, piece_bytes)? == Outcome::Done
+            && post_raw_pieces(fabric, to, front, bytes, piece_bytes)? == Posted::Done
         {
             self.bump_own(end.origin);
             return Ok(Issued::Done);

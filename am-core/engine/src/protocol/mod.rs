@@ -49,7 +49,7 @@ use collective::{Barriers, Exchanges, FenceWaiting};
 use due_handlers::AfterThread;
 pub use due_handlers::ThreadJob;
 pub use in_line::MessagesInLine;
-pub use outgoing::{Issued, Outgoing, Posted};
+pub use outgoing::{Issued, Outgoing};
 pub use outstanding::{Data, End, Ended, Op, Outstanding};
 use packet::{Announcement, MessageHead};
 pub use pending::Pending;

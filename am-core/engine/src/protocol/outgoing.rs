@@ -7,7 +7,7 @@ use crate::error::{Error, Outcome, Result};
 use crate::fabric::{Fabric, Peer};
 use crate::handler::HandlerId;
 use crate::task::Endpoint;
-use crate::transfer::{Body, Class};
+use crate::transfer::{Body, Class, Posted};
 use smallvec::SmallVec;
 
 /// A message to be sent.
@@ -108,33 +108,21 @@ impl Issued {
     }
 }
 
-/// Outcome of posting a message or put as one packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Posted {
-    /// Sent.
-    Sent,
-    /// No credit now.
-    NoCredit,
-    /// Not posted for another reason: for example, one packet is too short, or other packets wait for credits. The caller must use the
-    /// general path.
-    NotWhole,
-}
-
-/// Posts all pieces of `bytes`, or none: [`Outcome::Retry`].
+/// Posts all pieces of `bytes`, or none: [`Posted::Retry`].
 pub(super) fn post_raw_pieces<F: Fabric>(
     fabric: &mut F,
     to: (Peer, HandlerId),
     front: InlineBytes,
     bytes: RawBytes,
     piece_bytes: u32,
-) -> Result<Outcome> {
+) -> Result<Posted> {
     let (len, piece) = (bytes.len(), piece_bytes as usize);
     let parts =
         (0..len).step_by(piece).map(|at| bytes.part(at, piece.min(len - at)).unwrap_or(RawBytes::EMPTY));
     post_pieces(fabric, to, front, len, piece, parts)
 }
 
-/// Posts the pieces, or none of them: [`Outcome::Retry`]. The first piece has this front, and the others have no user header.
+/// Posts the pieces, or none of them: [`Posted::Retry`]. The first piece has this front, and the others have no user header.
 pub(super) fn post_pieces<F: Fabric>(
     fabric: &mut F,
     (target, handler): (Peer, HandlerId),
@@ -142,11 +130,11 @@ pub(super) fn post_pieces<F: Fabric>(
     len: usize,
     piece_bytes: usize,
     pieces: impl Iterator<Item = impl Body>,
-) -> Result<Outcome> {
+) -> Result<Posted> {
     let label = packet::label(Kind::Message, handler);
     let number = u32::try_from(len.div_ceil(piece_bytes)).unwrap_or(u32::MAX);
     if !fabric.takes_pieces(target.index, len, number)? {
-        return Ok(Outcome::Retry);
+        return Ok(Posted::Retry);
     }
     let mut no_header = InlineBytes::new();
     let head = MessageHead { uhdr_len: 0, target_counter: 0, completion_counter: 0 };
@@ -155,8 +143,8 @@ pub(super) fn post_pieces<F: Fabric>(
     let mut front = &front;
     for mut piece in pieces {
         let posted = fabric.post_packet(target.index, Class::OneWay, label, front, &mut piece)?;
-        debug_assert_eq!(posted, Outcome::Done, "the fabric has promised to take all pieces");
+        debug_assert_eq!(posted, Posted::Done, "the fabric has promised to take all pieces");
         front = &no_header;
     }
-    Ok(Outcome::Done)
+    Ok(Posted::Done)
 }

@@ -12,10 +12,10 @@ use super::statistics::Statistics;
 use super::tally::Tally;
 use crate::buffer::{Grant, InlineBytes, JobBuffer, PacketWriter, RawBuffer, RawBytes, RemoteAddress};
 use crate::counter::{Counter, CounterName};
-use crate::error::{Error, Outcome, Refusal, Result};
+use crate::error::{Error, Refusal, Result};
 use crate::fabric::{Fabric, Peer};
 use crate::handler::{Delivered, HandlerSet};
-use crate::transfer::{AtomicOp, Body, Class, Part, Parts, Width};
+use crate::transfer::{AtomicOp, Body, Class, Part, Parts, Posted, Width};
 use crate::user_code::UserCode;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -45,7 +45,7 @@ impl Data {
         class: Class,
         label: u16,
         head: &[u8],
-    ) -> Result<Outcome> {
+    ) -> Result<Posted> {
         self.post_part(fabric, to, class, label, head, (0, self.len() as usize))
     }
 
@@ -58,7 +58,7 @@ impl Data {
         label: u16,
         head: &[u8],
         (offset, len): (u64, usize),
-    ) -> Result<Outcome> {
+    ) -> Result<Posted> {
         match self {
             Self::Bytes(bytes) => {
                 let part = bytes.part(offset as usize, len).unwrap_or(RawBytes::EMPTY);
@@ -83,7 +83,7 @@ fn post_packet<F: Fabric>(
     label: u16,
     head: &[u8],
     mut body: impl Body,
-) -> Result<Outcome> {
+) -> Result<Posted> {
     let mut entry = InlineBytes::new();
     if entry.push(head) {
         fabric.post_packet(to.index, class, label, &entry, &mut body)

@@ -15,10 +15,10 @@ use super::statistics::Statistics;
 use super::tally::Tally;
 use super::{Engine, malformed};
 use crate::buffer::{INLINE_BYTES_MAX, InlineBytes, RawBytes};
-use crate::error::{Outcome, Result};
+use crate::error::Result;
 use crate::fabric::{Fabric, Peer};
 use crate::handler::HandlerSet;
-use crate::transfer::Class;
+use crate::transfer::{Class, Posted};
 use crate::user_code::UserCode;
 
 /// A packet that waits for a credit, or a message whose pieces wait for credits.
@@ -202,7 +202,7 @@ impl<U: UserCode> Engine<U> {
     ) -> Result<()> {
         // An answer has a reserved credit, and may overtake other packets.
         let waits = class != Class::Answer && self.pending.has(target);
-        if waits || no_data().post(fabric, target, class, label, front)? == Outcome::Retry {
+        if waits || no_data().post(fabric, target, class, label, front)? == Posted::Retry {
             if class == Class::Answer && self.pending.answers_to(target) >= self.limits.requests_max {
                 return Err(malformed(target, "more requests than it has slots for answers"));
             }
@@ -229,11 +229,11 @@ impl<U: UserCode> Engine<U> {
             while let Some(packet) = queue.front().filter(|_| sent < PACKETS_A_CALL) {
                 let is_answer = packet.class == Class::Answer;
                 let posted = self.post_queued(fabric, target, packet);
-                if is_answer && !matches!(posted, Ok(Outcome::Retry)) {
+                if is_answer && !matches!(posted, Ok(Posted::Retry)) {
                     self.pending.answers.subtract(target);
                 }
                 match posted {
-                    Ok(Outcome::Retry) => break,
+                    Ok(Posted::Retry) => break,
                     Ok(_) => {
                         sent += 1;
                         if let Some(Queued { op, .. }) = queue.pop_front().filter(|packet| packet.op != 0) {
@@ -263,7 +263,7 @@ impl<U: UserCode> Engine<U> {
         Ok(sent > 0)
     }
 
-    fn post_queued<F: Fabric>(&mut self, fabric: &mut F, target: Peer, packet: &Queued) -> Result<Outcome> {
+    fn post_queued<F: Fabric>(&mut self, fabric: &mut F, target: Peer, packet: &Queued) -> Result<Posted> {
         let (class, label) = (packet.class, packet.label);
         match self.ops.get_mut(packet.op).map(|op| &mut op.state) {
             Some(&mut State::Queued(Data::Bytes(bytes))) if packet.piece_bytes > 0 => {

@@ -12,11 +12,11 @@ use super::packet::{self, Kind, SECOND, THIRD, pack};
 use super::reassembly::Stage;
 use super::segment::From;
 use super::{Cold, Engine, Packet, malformed};
-use crate::error::{Error, Outcome, Result};
+use crate::error::{Error, Result};
 use crate::fabric::{Fabric, Peer};
 use crate::handler::HandlerSet;
 use crate::task::{Endpoint, TaskId};
-use crate::transfer::Class;
+use crate::transfer::{Class, Posted};
 use crate::user_code::UserCode;
 use alloc::vec::Vec;
 
@@ -204,7 +204,7 @@ impl<U: UserCode> Engine<U> {
             };
             if let Some(grant) = grant {
                 match fabric.revoke_in_use(grant) {
-                    Ok(Outcome::Done) => {}
+                    Ok(Posted::Done) => {}
                     // After an error, a peer may still be copying: the grant is asked about again.
                     outcome => {
                         self.purges.closing.push((key, by));
@@ -246,7 +246,7 @@ impl<U: UserCode> Engine<U> {
                 continue;
             };
             match fabric.revoke_in_use(*grant) {
-                Ok(Outcome::Done) => {}
+                Ok(Posted::Done) => {}
                 Ok(_) => {
                     self.purges.closing.push((key, by));
                     continue;

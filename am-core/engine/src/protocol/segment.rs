@@ -7,10 +7,10 @@ use super::packet::{self, FIRST, FOURTH, Kind, PIECE_HEAD_BYTES, SECOND, pack};
 use super::statistics::Statistics;
 use super::{Engine, granted};
 use crate::buffer::{Access, Grant};
-use crate::error::{Error, Outcome, Refusal, Result};
+use crate::error::{Error, Refusal, Result};
 use crate::fabric::{Fabric, Peer};
 use crate::handler::HandlerSet;
-use crate::transfer::Class;
+use crate::transfer::{Class, Posted};
 use crate::user_code::UserCode;
 
 /// Maximum number of packets of one stream before the next stream has its turn.
@@ -121,7 +121,7 @@ impl<U: UserCode> Engine<U> {
                     Data::Bytes(part.as_bytes()).post(fabric, to, Class::OneWay, label, &head)?
                 }
             };
-            if outcome == Outcome::Retry {
+            if outcome == Posted::Retry {
                 Statistics::add(&mut self.statistics.retries, 1);
                 return Ok(Turn::NoCredit);
             }

@@ -1,7 +1,7 @@
 //! Begins operations. Nothing here blocks: a packet without a credit is queued, and sent later.
 
 use super::ask::{atomic_code, has_operation, operands};
-use super::outgoing::{FrontBytes, Issued, Outgoing, Posted};
+use super::outgoing::{FrontBytes, Issued, Outgoing};
 use super::outstanding::{Data, End, Op, State};
 use super::packet::{self, Announcement, FIRST, Kind, MessageHead, PUT_BY_PIECES, pack};
 use super::pending::Queued;
@@ -9,11 +9,11 @@ use super::statistics::Statistics;
 use super::{Engine, FRONT_BYTES_MAX};
 use crate::buffer::{Executor, InlineBytes, RawBuffer, RawBytes, RawPieces, RemoteAddress};
 use crate::counter::Counter;
-use crate::error::{Error, Outcome, Result};
+use crate::error::{Error, Result};
 use crate::fabric::{Fabric, Peer};
 use crate::handler::{HandlerId, HandlerSet};
 use crate::task::{Endpoint, TaskId};
-use crate::transfer::{Atomic, AtomicOp, Body, Class, Gather, Gatherer, OpId, Transfer, Width};
+use crate::transfer::{AtomicOp, Body, Class, Gather, Gatherer, OpId, Posted, Transfer, Width};
 use crate::user_code::UserCode;
 use alloc::boxed::Box;
 
@@ -30,7 +30,7 @@ impl<U: UserCode> Engine<U> {
         mut source: impl Source,
         end: End,
     ) -> Result<Issued> {
-        if self.post_whole(fabric, &outgoing, &mut source)? == Posted::Sent {
+        if self.post_whole(fabric, &outgoing, &mut source)? == Some(Posted::Done) {
             self.bump_own(end.origin);
             return Ok(Issued::Done);
         }
@@ -60,7 +60,7 @@ impl<U: UserCode> Engine<U> {
         front.fill(outgoing.head(), None, outgoing.uhdr, self.uhdr_bytes_max())?;
         self.touched.mark(target);
         if !self.pending.has(target)
-            && data.post(fabric, target, class, label, front.as_slice())? == Outcome::Done
+            && data.post(fabric, target, class, label, front.as_slice())? == Posted::Done
         {
             self.bump_own(end.origin);
             return Ok(Issued::Done);
@@ -137,7 +137,7 @@ impl<U: UserCode> Engine<U> {
         refuse_operation_grant(to, len)?;
         let key = self.ops.reserve()?;
         let transfer = fabric.write(to, bytes, OpId(key))?;
-        if transfer == Transfer::Done {
+        if transfer == Transfer::Done(()) {
             self.notify(fabric, peer, notify)?;
             self.bump_own(end.origin);
             self.bump_own(end.completion);
@@ -230,7 +230,7 @@ impl<U: UserCode> Engine<U> {
                 self.written(fabric, key, op, transfer)
             }
             State::Read { from, to, notify, ref mut posted } => match fabric.read(from, to, OpId(key))? {
-                Transfer::Done => {
+                Transfer::Done(()) => {
                     self.notify(fabric, peer, notify)?;
                     Ok(Started::Over(0))
                 }
@@ -239,7 +239,7 @@ impl<U: UserCode> Engine<U> {
                     Ok(Started::Ongoing)
                 }
                 Transfer::Retry => Ok(Started::NoCredit),
-                Transfer::Staged => {
+                Transfer::Unreachable => {
                     op.state = State::Asked { to, received: Box::default() };
                     let len = to.len() as u64;
                     let ask = pack([
@@ -256,16 +256,16 @@ impl<U: UserCode> Engine<U> {
             State::Atomic { at, width, operation, ref mut posted } => {
                 let started = match at.executor {
                     Executor::Anyone => fabric.atomic(at, width, operation, OpId(key))?,
-                    Executor::Owner => Atomic::AtOwner,
+                    Executor::Owner => Transfer::Unreachable,
                 };
                 match started {
-                    Atomic::Done(value) => Ok(Started::Over(value)),
-                    Atomic::Posted => {
+                    Transfer::Done(value) => Ok(Started::Over(value)),
+                    Transfer::Posted => {
                         *posted = true;
                         Ok(Started::Ongoing)
                     }
-                    Atomic::Retry => Ok(Started::NoCredit),
-                    Atomic::AtOwner => {
+                    Transfer::Retry => Ok(Started::NoCredit),
+                    Transfer::Unreachable => {
                         let (first, second) = operands(operation);
                         let ask = pack([
                             &at.grant.region.to_le_bytes(),
@@ -296,7 +296,7 @@ impl<U: UserCode> Engine<U> {
             return Ok(Started::Ongoing);
         };
         match transfer {
-            Transfer::Done => {
+            Transfer::Done(()) => {
                 self.notify(fabric, peer, notify)?;
                 Ok(Started::Over(0))
             }
@@ -308,7 +308,7 @@ impl<U: UserCode> Engine<U> {
                 Ok(Started::Ongoing)
             }
             Transfer::Retry => Ok(Started::NoCredit),
-            Transfer::Staged => {
+            Transfer::Unreachable => {
                 let destination = pack([
                     &to.grant.region.to_le_bytes(),
                     &to.grant.generation.to_le_bytes(),
@@ -454,7 +454,7 @@ impl<U: UserCode> Engine<U> {
     /// # Errors
     /// `UnknownTask`, `UnknownContext`.
     pub fn check_exists(&self, endpoint: Endpoint) -> Result<()> {
-        endpoint.check(self.num_tasks, self.contexts_max)
+        endpoint.check(self.num_tasks, self.contexts_max).map_err(Error::no_such_endpoint)
     }
 
     /// The peer of a new operation.

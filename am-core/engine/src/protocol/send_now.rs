@@ -2,13 +2,13 @@
 //! here waits or queues: without a credit, nothing is sent.
 
 use super::Engine;
-use super::outgoing::{Outgoing, Posted};
+use super::outgoing::Outgoing;
 use super::packet::{self, FIRST, Kind};
 use crate::buffer::{Access, InlineBytes, RemoteAddress};
 use crate::counter::CounterName;
-use crate::error::{Outcome, Result};
+use crate::error::Result;
 use crate::fabric::{Fabric, Peer};
-use crate::transfer::{Body, Class};
+use crate::transfer::{Body, Class, Posted};
 use crate::user_code::UserCode;
 
 impl<U: UserCode> Engine<U> {
@@ -45,7 +45,8 @@ impl<U: UserCode> Engine<U> {
         !outgoing.announce && self.pending.is_clear() && self.touched.has(target)
     }
 
-    /// Posts a message as one packet, if it is short enough and no other packet waits for a credit.
+    /// Posts a message as one packet, if it is short enough and no other packet waits for a credit. `None`: the caller must use the general
+    /// path.
     ///
     /// # Errors
     /// `UnknownTask`, `PeerFailed`.
@@ -55,11 +56,11 @@ impl<U: UserCode> Engine<U> {
         fabric: &mut F,
         outgoing: &Outgoing<'_>,
         data: &mut impl Body,
-    ) -> Result<Posted> {
+    ) -> Result<Option<Posted>> {
         let mut packet = InlineBytes::new();
         let has_front = outgoing.head().push_to(&mut packet) && packet.push(outgoing.uhdr);
         if !has_front || outgoing.announce || !self.pending.is_clear() {
-            return Ok(Posted::NotWhole);
+            return Ok(None);
         }
         let (target, class) = (fabric.peer(outgoing.target)?, outgoing.class());
         let label = packet::label(Kind::Message, outgoing.handler);
@@ -69,9 +70,9 @@ impl<U: UserCode> Engine<U> {
         } else if self.is_whole(outgoing, data.len()) {
             fabric.post_packet(target.index, class, label, &packet, data)?
         } else {
-            return Ok(Posted::NotWhole);
+            return Ok(None);
         };
-        Ok(if outcome == Outcome::Done { Posted::Sent } else { Posted::NoCredit })
+        Ok(Some(outcome))
     }
 
     /// The fast path of a put with a target counter, to memory that an earlier put has found to be mapped here: stores the bytes, and then
@@ -99,7 +100,7 @@ impl<U: UserCode> Engine<U> {
     }
 
     /// Puts bytes and posts the notice for the target's counter, if nothing waits for a credit. If the memory is not mapped here, one
-    /// packet carries the bytes, and the target stores them.
+    /// packet carries the bytes, and the target stores them. `None`: the caller must use the general path.
     ///
     /// # Errors
     /// `UnknownTask`, `PeerFailed`.
@@ -110,10 +111,10 @@ impl<U: UserCode> Engine<U> {
         to: RemoteAddress,
         bytes: &[u8],
         counter: CounterName,
-    ) -> Result<Posted> {
+    ) -> Result<Option<Posted>> {
         let target = self.target(fabric, to.owner())?;
         if !self.pending.is_clear() || to.grant.is_for_operation() {
-            return Ok(Posted::NotWhole);
+            return Ok(None);
         }
         let outcome = match fabric.find_mapped(to, bytes.len() as u64, Access::WRITE) {
             Ok(true) if fabric.write_mapped(to, bytes) => {
@@ -122,15 +123,15 @@ impl<U: UserCode> Engine<U> {
                 fabric.post_inline(target.index, Class::OneWay, label, &notice(counter))?
             }
             Ok(false) => {
-                let Some(packet) = put_packet(to, bytes, counter) else { return Ok(Posted::NotWhole) };
+                let Some(packet) = put_packet(to, bytes, counter) else { return Ok(None) };
                 self.touched.mark(target);
                 let label = packet::label(Kind::Put, FIRST);
                 fabric.post_inline(target.index, Class::OneWay, label, &packet)?
             }
             // The memory was unexposed after `find_mapped`, or there was an error: `write` reports which.
-            _ => return Ok(Posted::NotWhole),
+            _ => return Ok(None),
         };
-        Ok(if outcome == Outcome::Done { Posted::Sent } else { Posted::NoCredit })
+        Ok(Some(outcome))
     }
 }
 

@@ -38,7 +38,7 @@ impl<U: UserCode> Engine<U> {
     pub fn wait_facts(&self) -> WaitFacts {
         let told = |op: &Op| {
             let (what, details) = op.told()?;
-            Some(UnderWay { what, partner: Some(op.peer.endpoint.task), details })
+            Some(UnderWay { what: what.into(), partner: Some(op.peer.endpoint.task), details })
         };
         let mut operations = self.ops.iter().filter_map(told);
         let first: Vec<UnderWay> = operations.by_ref().take(TOLD_MAX).collect();

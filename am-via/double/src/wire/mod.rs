@@ -17,15 +17,13 @@ use std::collections::VecDeque;
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
-use am_via_job::WaitFacts;
+use am_contract::transfer::{AtomicOp, Transfer};
+use am_contract::wait::{WaitFacts, Waker};
 use am_via_os::sched;
 use am_via_shm::layout::CONTEXTS_MAX;
 use am_via_shm::regions::Claim;
-use am_via_shm::{AtomicOp, CheckedRange, HeapBlock, HeldRange, PrivateBytes, Storing};
-use am_via_vipl::below::{
-    AtomicTransfer, Completion, Device, Entry, FreeSlot, Link, News, Payload, RemoteMemory, Transfer,
-    ViNumber, Waker,
-};
+use am_via_shm::{CheckedRange, HeapBlock, HeldRange, PrivateBytes, Storing};
+use am_via_vipl::below::{Completion, Device, Entry, FreeSlot, Link, News, Payload, RemoteMemory, ViNumber};
 use am_via_vipl::{ClaimFault, DeviceAttributes, DeviceError, MemAttributes, MemHandle, NodeAddress, Posted};
 
 pub use faults::{Kill, WireFaults, WireStatistics};
@@ -156,22 +154,28 @@ impl Wire {
     }
 
     /// Begins a transfer, or carries it out, as `reach` says.
-    fn start(&self, reach: Reach, at: RemoteMemory, id: u64, kind: Kind) -> Result<Started, DeviceError> {
+    fn start(
+        &self,
+        reach: Reach,
+        at: RemoteMemory,
+        id: u64,
+        kind: Kind,
+    ) -> Result<Transfer<u64>, DeviceError> {
         let reach = reach.of(at.handle);
         if reach == Reach::Staged {
-            return Ok(Started::Unreachable);
+            return Ok(Transfer::Unreachable);
         }
         let mut state = self.access(at)?;
         let transfer = rdma::Transfer { by: self.address, at, id, kind };
         if reach == Reach::Direct {
             if state.refuses() {
-                return Ok(Started::Retry);
+                return Ok(Transfer::Retry);
             }
             let ended = state.carry_out_now(transfer);
             drop(state);
-            return Ok(Started::Done(ended.store()?));
+            return Ok(Transfer::Done(ended.store()?));
         }
-        Ok(if state.start_transfer(transfer) { Started::Posted } else { Started::Retry })
+        Ok(if state.start_transfer(transfer) { Transfer::Posted } else { Transfer::Retry })
     }
 
     /// Whether peers' memory is mapped: only on a wire where all accesses are direct.
@@ -197,34 +201,13 @@ impl Wire {
     }
 }
 
-/// What became of a transfer.
-enum Started {
-    /// Carried out, with the old value of an atomic.
-    Done(u64),
-    Posted,
-    Retry,
-    Unreachable,
-}
-
-impl From<Started> for Transfer {
-    fn from(started: Started) -> Self {
-        match started {
-            Started::Done(_) => Self::Done,
-            Started::Posted => Self::Posted,
-            Started::Retry => Self::Retry,
-            Started::Unreachable => Self::Unreachable,
-        }
-    }
-}
-
-impl From<Started> for AtomicTransfer {
-    fn from(started: Started) -> Self {
-        match started {
-            Started::Done(old) => Self::Done(old),
-            Started::Posted => Self::Posted,
-            Started::Retry => Self::Retry,
-            Started::Unreachable => Self::Unreachable,
-        }
+/// The outcome of a write or a read.
+fn without_value(transfer: Transfer<u64>) -> Transfer {
+    match transfer {
+        Transfer::Done(_) => Transfer::Done(()),
+        Transfer::Posted => Transfer::Posted,
+        Transfer::Retry => Transfer::Retry,
+        Transfer::Unreachable => Transfer::Unreachable,
     }
 }
 
@@ -484,7 +467,7 @@ unsafe impl Device for Wire {
         let bytes = bounce(from.len())?;
         let fitted = bytes.range().copy_from(from);
         debug_assert!(fitted, "the bounce buffer has the length of the source");
-        self.start(self.network.options.reach, to, id, Kind::Write(bytes)).map(Transfer::from)
+        self.start(self.network.options.reach, to, id, Kind::Write(bytes)).map(without_value)
     }
 
     unsafe fn rdma_read(
@@ -494,7 +477,7 @@ unsafe impl Device for Wire {
         id: u64,
     ) -> Result<Transfer, DeviceError> {
         let to = Kind::Read(HeldRange::hold(to));
-        self.start(self.network.options.reach, from, id, to).map(Transfer::from)
+        self.start(self.network.options.reach, from, id, to).map(without_value)
     }
 
     fn find_mapped(&mut self, at: RemoteMemory, len: u64, need: MemAttributes) -> Result<bool, DeviceError> {
@@ -523,9 +506,9 @@ unsafe impl Device for Wire {
         bytes: u64,
         operation: AtomicOp,
         id: u64,
-    ) -> Result<AtomicTransfer, DeviceError> {
+    ) -> Result<Transfer<u64>, DeviceError> {
         let kind = Kind::Atomic { bytes, operation };
-        self.start(self.network.options.atomics, at, id, kind).map(AtomicTransfer::from)
+        self.start(self.network.options.atomics, at, id, kind)
     }
 
     fn wait(&mut self, polls: u32, limit: Duration) -> bool {
@@ -547,7 +530,7 @@ unsafe impl Device for Wire {
     }
 
     /// Does nothing: there is no launcher that could read the note.
-    fn note_wait(&mut self, _facts: WaitFacts, _needed: &[NodeAddress]) {}
+    fn note_wait(&mut self, _facts: WaitFacts) {}
 
     fn failure(&self, task: u32) -> Option<String> {
         self.network.lock().failure(task).map(str::to_owned)

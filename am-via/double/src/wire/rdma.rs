@@ -1,9 +1,10 @@
 //! Writes, reads and atomics of registered memory. The network carries them out like the NIC of the memory's owner: the owner need not
 //! poll.
 
+use am_contract::transfer::AtomicOp;
 use am_via_shm::layout::{ACCESS_READ, ACCESS_WRITE};
 use am_via_shm::regions::{Claim, update_word};
-use am_via_shm::{AtomicOp, HeldRange, PrivateBytes, PrivateRegions};
+use am_via_shm::{HeldRange, PrivateBytes, PrivateRegions};
 use am_via_vipl::below::RemoteMemory;
 use am_via_vipl::{ClaimFault, NodeAddress};
 

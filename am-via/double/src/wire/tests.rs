@@ -199,7 +199,7 @@ fn memory_is_served_whether_its_owner_polls_or_not() {
         assert_eq!(ended(&mut a), (1, Ok(0)));
         let word_there = remote.range().part(8, 8).unwrap();
         assert_eq!(word(word_there), 77, "the bytes were taken at the post");
-        assert_eq!(a.atomic(place, 8, AtomicOp::FetchAdd(5), 2).unwrap(), AtomicTransfer::Posted);
+        assert_eq!(a.atomic(place, 8, AtomicOp::FetchAdd(5), 2).unwrap(), Transfer::Posted);
         assert_eq!(ended(&mut a), (2, Ok(77)));
         assert_eq!(transfer(&mut a, false, place, first, 3).unwrap(), Transfer::Posted);
         assert_eq!(ended(&mut a), (3, Ok(0)));

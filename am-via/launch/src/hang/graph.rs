@@ -6,6 +6,8 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use am_via_job::UnderWay;
+
 use super::{Activity, Wait};
 
 /// The result of the analysis.
@@ -90,11 +92,16 @@ fn can_act(tasks: &[Activity], task: u32) -> bool {
     }
 }
 
+/// The task at the other end of an operation, if it is one task.
+fn partner_of(operation: &UnderWay) -> Option<u32> {
+    operation.partner.map(|task| task.0)
+}
+
 /// The tasks whose send or receive can end the wait.
 fn helpers<'a>(wait: &'a Wait, own: u32, all: &'a [u32]) -> impl Iterator<Item = u32> + 'a {
     let any = wait.is_idle() || wait.operations().any(|operation| operation.partner.is_none());
     let others = all.iter().copied().filter(move |&task| any && task != own);
-    others.chain(wait.operations().filter_map(|operation| operation.partner))
+    others.chain(wait.operations().filter_map(partner_of))
 }
 
 /// The waiting tasks that no other task can help, directly or through others.
@@ -130,7 +137,7 @@ fn chain(tasks: &[Activity], all: &[u32], stuck: &BTreeSet<u32>, first: u32) -> 
             let mut helpers = helpers(wait, at, all);
             // Prefers a partner that waits too, which is more informative than one that has ended.
             let found = helpers.find(|helper| stuck.contains(helper));
-            found.or_else(|| wait.operations().find_map(|operation| operation.partner))
+            found.or_else(|| wait.operations().find_map(partner_of))
         });
         let Some(next) = next.filter(|next| stuck.contains(next)) else {
             if let Some(partner) = next.filter(|&next| is_alive(tasks, next)) {
@@ -183,11 +190,15 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use am_via_job::{UnderWay, WaitFacts};
+    use am_contract::task::TaskId;
+    use am_via_job::WaitFacts;
 
     fn waits_for(partners: &[Option<u32>]) -> Activity {
-        let operation =
-            |&partner: &Option<u32>| UnderWay { what: "receive".into(), partner, details: String::new() };
+        let operation = |&partner: &Option<u32>| UnderWay {
+            what: "receive".into(),
+            partner: partner.map(TaskId),
+            details: String::new(),
+        };
         let operations = partners.iter().map(operation).collect();
         let facts = WaitFacts { operations, ..WaitFacts::default() };
         Activity::Waits(Wait { facts: Some(facts), quiet: Duration::from_secs(5), call: None, caller: None })

@@ -305,6 +305,7 @@ fn list(tasks: &[u32]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use am_contract::task::TaskId;
 
     #[test]
     fn lists_of_tasks_are_short() {
@@ -317,7 +318,7 @@ mod tests {
     fn tasks_that_do_the_same_stand_in_one_line() {
         let waits = |tag: u32| {
             let operation =
-                UnderWay { what: "receive".into(), partner: Some(3), details: format!("tag {tag}") };
+                UnderWay { what: "receive".into(), partner: Some(TaskId(3)), details: format!("tag {tag}") };
             let facts = WaitFacts { operations: vec![operation], ..WaitFacts::default() };
             Activity::Waits(Wait {
                 facts: Some(facts),

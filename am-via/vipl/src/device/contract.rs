@@ -2,9 +2,8 @@
 //! are unsafe, and so is the trait.
 
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::time::Duration;
-
-use am_via_job::WaitFacts;
 
 use super::*;
 
@@ -255,15 +254,15 @@ pub unsafe trait Device: std::fmt::Debug {
         bytes: u64,
         operation: AtomicOp,
         id: u64,
-    ) -> Result<AtomicTransfer, DeviceError>;
+    ) -> Result<Transfer<u64>, DeviceError>;
 
     /// Called between two polls without an event: spins, yields or sleeps, for at most `limit`. Returns whether the wait has lasted so long
     /// that the task should note what it waits for ([`note_wait`](Self::note_wait)).
     fn wait(&mut self, polls: u32, limit: Duration) -> bool;
 
-    /// Notes what the task waits for, for its launcher to read. If a NIC in `needed` is known to be closed, a poll reports it
-    /// ([`News::PeerClosed`]), even if there was no connection to it.
-    fn note_wait(&mut self, facts: WaitFacts, needed: &[NodeAddress]);
+    /// Notes what the task waits for, for its launcher to read. If a task in [`WaitFacts::needed`] is known to have closed its NIC of the
+    /// same context, a poll reports this ([`News::PeerClosed`]), even if there was no connection to that NIC.
+    fn note_wait(&mut self, facts: WaitFacts);
 
     /// The cause of a task's death; `None` if the task is not known to be dead.
     fn failure(&self, task: u32) -> Option<String>;

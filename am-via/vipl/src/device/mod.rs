@@ -7,11 +7,11 @@
 pub(crate) mod contract;
 pub mod shm;
 
-use std::sync::Arc;
-
 /// Not public: programs open a device and pass it on, and only the layers above call it.
 pub(crate) use contract::{Device, FreeSlot, Link};
 
+pub use am_contract::transfer::{AtomicOp, OpId, Posted, Transfer};
+pub(crate) use am_contract::wait::{WaitFacts, Waker};
 use am_via_shm::CheckedRange;
 pub use am_via_shm::HeapBlock;
 pub(crate) use am_via_shm::HeapOwner;
@@ -19,7 +19,7 @@ use am_via_shm::layout::{ACCESS_READ, ACCESS_WRITE, CONTEXTS_MAX};
 pub use am_via_shm::regions::ClaimFault;
 use am_via_shm::regions::Registration;
 pub use am_via_shm::{
-    AtomicOp, Entry, LINE_PAYLOAD_BYTES as INLINE_BYTES_MAX, Mapping, Payload, Seen, SharedFileName, Storing,
+    Entry, LINE_PAYLOAD_BYTES as INLINE_BYTES_MAX, Mapping, Payload, Seen, SharedFileName, Storing,
 };
 
 /// The address of a NIC. Each context of a task has one.
@@ -176,44 +176,6 @@ pub enum News {
     PeerClosed(NodeAddress),
 }
 
-/// Outcome of a post.
-#[must_use = "Retry means that nothing was posted"]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Posted {
-    /// Carried out.
-    Done,
-    /// Not carried out: try again.
-    Retry,
-}
-
-/// Outcome of a transfer.
-#[must_use = "only Done and Posted mean that bytes move"]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transfer {
-    /// Carried out.
-    Done,
-    /// Accepted: [`News::Ended`] will follow.
-    Posted,
-    /// No capacity now.
-    Retry,
-    /// This device cannot access that memory.
-    Unreachable,
-}
-
-/// Outcome of an atomic operation.
-#[must_use = "only Done and Posted mean that it was carried out"]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AtomicTransfer {
-    /// Carried out; with the old value.
-    Done(u64),
-    /// Accepted: [`News::Ended`] will follow.
-    Posted,
-    /// No capacity now.
-    Retry,
-    /// This device cannot carry out the operation.
-    Unreachable,
-}
-
 /// Errors of the set-up path and of posting.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
@@ -326,6 +288,3 @@ pub struct DeviceAttributes {
     /// Maximum bytes registered at a time; `u64::MAX`: no limit.
     pub registered_bytes_max: u64,
 }
-
-/// Wakes the owner of a device from another thread.
-pub type Waker = Arc<dyn Fn() + Send + Sync>;

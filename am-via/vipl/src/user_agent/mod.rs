@@ -27,7 +27,7 @@ mod work_queue;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
-use am_via_job::WaitFacts;
+use am_contract::wait::WaitFacts;
 
 use crate::descriptor::{Descriptor, Status};
 use crate::device::{
@@ -371,7 +371,7 @@ impl<D: Device> UserAgent<D> {
             let left = if self.held_up { left.min(HELD_UP_SLEEP_MAX) } else { left };
             if polls > 0 && self.nic.device.wait(polls, left) {
                 let may_end_alone = timeout.is_some();
-                self.nic.device.note_wait(WaitFacts { may_end_alone, ..WaitFacts::default() }, &[]);
+                self.nic.device.note_wait(WaitFacts { may_end_alone, ..WaitFacts::default() });
             }
         }
     }

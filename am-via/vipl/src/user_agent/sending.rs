@@ -3,7 +3,6 @@
 //! An RDMA read is done before the next descriptor starts. At the level of reliable reception, this holds for every descriptor. So a queue
 //! fence has no effect.
 
-use crate::credits::Class;
 use crate::descriptor::{AddressSegment, Control, Descriptor, Status};
 use crate::device::{
     ClaimFault, Device, DeviceError, Entry, INLINE_BYTES_MAX, Operation, Payload, Posted, RemoteMemory,
@@ -20,6 +19,7 @@ use crate::user_agent::memory::{Segments, bytes_count};
 use crate::user_agent::work::{Phase, Sending, Vi};
 use crate::user_agent::work_queue::Queue;
 use crate::vi::{Carry, InArea, InEntry, Reliability, ViState};
+use am_contract::transfer::Class;
 use am_via_shm::CheckedRange;
 
 /// Result of a step.
@@ -267,7 +267,7 @@ impl<D: Device> UserAgent<D> {
             unsafe { if is_write { device.rdma_write(at, run, id) } else { device.rdma_read(at, run, id) } };
         drop(segments);
         match outcome {
-            Ok(Transfer::Done) => {
+            Ok(Transfer::Done(())) => {
                 found.work.sending.moved += len;
                 Step::Again
             }

@@ -45,7 +45,7 @@ pub(super) fn claim(at: RemoteMemory, len: usize) -> Claim {
 /// The outcome of a copy.
 pub(super) fn transfer(copied: Result<Copied, ClaimFault>) -> Result<Transfer, DeviceError> {
     match copied {
-        Ok(Copied::Done) => Ok(Transfer::Done),
+        Ok(Copied::Done) => Ok(Transfer::Done(())),
         Ok(Copied::NotYet) => Ok(Transfer::Retry),
         Ok(Copied::Unreachable) => Ok(Transfer::Unreachable),
         Err(fault) => Err(fault.into()),

@@ -24,11 +24,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::device::{
-    AtomicOp, AtomicTransfer, Completion, Device, DeviceAttributes, DeviceError, Entry, FreeSlot, HeapBlock,
-    Link, Mapping, MemAttributes, MemHandle, News, NodeAddress, Operation, Payload, Posted, RemoteMemory,
-    SharedFileName, Storing, Transfer, ViNumber, Waker,
+    AtomicOp, Completion, Device, DeviceAttributes, DeviceError, Entry, FreeSlot, HeapBlock, Link, Mapping,
+    MemAttributes, MemHandle, News, NodeAddress, Operation, Payload, Posted, RemoteMemory, SharedFileName,
+    Storing, Transfer, ViNumber, WaitFacts, Waker,
 };
-use am_via_job::{Carrier, Job, NOTED_AFTER, OpenContext, WaitFacts};
+use am_via_job::{Carrier, Job, NOTED_AFTER, OpenContext};
 use am_via_os::{private_memory, sched};
 use am_via_shm::layout::{
     ACCESS_READ, ACCESS_WRITE, Attention, CONTEXTS_MAX, ControlLayout, HAZARD_OFFSET, Hazard,
@@ -712,10 +712,10 @@ unsafe impl Device for Shm {
         bytes: u64,
         operation: AtomicOp,
         _id: u64,
-    ) -> Result<AtomicTransfer, DeviceError> {
+    ) -> Result<Transfer<u64>, DeviceError> {
         let need = MemAttributes { ptag: at.ptag, rdma_write: true, rdma_read: true };
         if !self.find(at, bytes, need)? {
-            return Ok(AtomicTransfer::Unreachable);
+            return Ok(Transfer::Unreachable);
         }
         let updated = self.lend_mapped(at, bytes, |word| update_word(word, operation));
         if self.far.is_some() {
@@ -723,7 +723,7 @@ unsafe impl Device for Shm {
             self.mapped.clear();
         }
         match updated {
-            Some(old) => Ok(AtomicTransfer::Done(old?)),
+            Some(old) => Ok(Transfer::Done(old?)),
             None => Err(ClaimFault::Stale.into()),
         }
     }
@@ -733,8 +733,8 @@ unsafe impl Device for Shm {
         polls >= self.eager_polls && self.wait_longer(polls, limit)
     }
 
-    fn note_wait(&mut self, facts: WaitFacts, needed: &[NodeAddress]) {
-        self.note_long_wait(facts, needed);
+    fn note_wait(&mut self, facts: WaitFacts) {
+        self.note_long_wait(facts);
     }
 
     fn failure(&self, task: u32) -> Option<String> {

@@ -3,7 +3,8 @@
 
 use std::time::Instant;
 
-use am_via_job::WaitFacts;
+use am_contract::task::TaskId;
+use am_contract::wait::WaitFacts;
 
 use super::{Shm, TIME_TO_FAIL, Vi};
 use crate::device::{DeviceError, News, NodeAddress};
@@ -125,9 +126,11 @@ impl Shm {
     /// Notes what the task waits for, and which of the NICs that it needs are closed: a NIC that closes tells only those that it is
     /// connected to.
     #[cold]
-    pub(super) fn note_long_wait(&mut self, facts: WaitFacts, needed: &[NodeAddress]) {
+    pub(super) fn note_long_wait(&mut self, mut facts: WaitFacts) {
+        let needed = std::mem::take(&mut facts.needed);
         self.job.note_wait(self.quiet.duration(), facts);
-        for &peer in needed {
+        for TaskId(task) in needed {
+            let peer = NodeAddress { task, ..self.address };
             // Another host's task has no file here, which is an error.
             if self.files.is_closed(peer).is_ok_and(|closed| closed) {
                 self.note_closing(peer);
