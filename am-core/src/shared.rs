@@ -9,11 +9,11 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::buffer::{JobBuffer, RemoteAddress};
 use crate::context::Context;
@@ -23,7 +23,7 @@ use crate::fabric::{Fabric, NO_SPIN, Waker};
 use crate::handler::{HandlerSet, HandlerTable};
 use crate::in_handler;
 use crate::transfer::{AtomicOp, Width};
-use crate::turns::{Turn, Turns};
+use crate::turns::{Part, Turn, Turns, Waiter};
 use crate::verbs::{OwnedHandle, PollReason};
 use crate::wait::Errors;
 
@@ -32,8 +32,6 @@ const SLEEP_MAX: Duration = Duration::from_millis(500);
 /// Time between two rings by a caller that waits for the progress thread to end. Rings are repeated because a ring just before that thread
 /// sleeps may be lost.
 const RING_AGAIN: Duration = Duration::from_micros(50);
-/// Longest sleep of a thread that only waits for progress by other threads.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// A context for several threads, one at a time. Clones share the context; it ends with the last clone.
 pub struct SharedContext<F: Fabric, H: HandlerSet = HandlerTable> {
@@ -119,7 +117,7 @@ impl<F: Fabric, H: HandlerSet> SharedContext<F, H> {
     /// [`Error::InHandler`]; the error of `call`.
     pub fn with<R>(&self, call: impl FnOnce(&mut Context<F, H>) -> Result<R>) -> Result<R> {
         in_handler::check("with")?;
-        call(&mut self.inner.enter())
+        call(&mut self.inner.call())
     }
 
     /// Makes progress until `done` has a result. Other threads can use the context between two rounds.
@@ -138,6 +136,7 @@ impl<F: Fabric, H: HandlerSet> SharedContext<F, H> {
         mut done: impl FnMut(&mut Context<F, H>) -> Result<Option<R>>,
     ) -> Result<R> {
         in_handler::check(call)?;
+        let mut waiting = self.inner.call();
         let mut polls = 0;
         loop {
             if errors == Errors::Report
@@ -145,23 +144,23 @@ impl<F: Fabric, H: HandlerSet> SharedContext<F, H> {
             {
                 return Err(error);
             }
-            let mut context = self.inner.enter();
-            if let Some(result) = done(&mut context)? {
+            if let Some(result) = done(&mut waiting)? {
                 return Ok(result);
             }
             let moved = match errors {
-                Errors::Report => context.probe()?,
-                errors => context.round(errors)?,
+                Errors::Report => waiting.probe()?,
+                errors => waiting.round(errors)?,
             };
             if moved {
                 polls = 0;
                 self.inner.context.tell_sleepers();
-                if let Some(result) = done(&mut context)? {
+                if let Some(result) = done(&mut waiting)? {
                     return Ok(result);
                 }
+                waiting.pass();
             } else {
                 polls += 1;
-                self.inner.rest(context, polls);
+                waiting.rest(polls);
             }
         }
     }
@@ -176,12 +175,8 @@ impl<F: Fabric, H: HandlerSet> SharedContext<F, H> {
         if let Some(error) = lock(&self.inner.met).pop_front() {
             return Err(error);
         }
-        let Some(mut context) = self.inner.context.try_enter() else { return Ok(PollReason::OtherThread) };
-        let reason = context.msgpoll(idle_polls_max)?;
-        if reason != PollReason::GaveUp {
-            self.inner.context.tell_sleepers();
-        }
-        Ok(reason)
+        let Some(turn) = self.inner.context.try_enter() else { return Ok(PollReason::OtherThread) };
+        Call::new(&self.inner, turn).msgpoll(idle_polls_max)
     }
 
     /// Like [`Context::wait_counter`], without its time-out. Several threads may wait, also for the same counter.
@@ -227,7 +222,7 @@ impl<F: Fabric, H: HandlerSet> SharedContext<F, H> {
             if let Some(&(task, _)) = gone {
                 return Err(Error::Purged { task, by: context.task() });
             }
-            context = self.inner.context.sleep(context, LOOK_AGAIN, || (self.inner.waker)());
+            context = self.inner.sleep(context);
         }
     }
 
@@ -330,19 +325,24 @@ impl<F: Fabric, H: HandlerSet> Inner<F, H> {
         self.context.enter(|| (self.waker)())
     }
 
-    /// After a poll without arrivals, waits in the fabric, unless another thread wants the lock.
-    fn rest(&self, context: Turn<'_, Context<F, H>>, polls: u32) {
-        self.context.rest(context, |context| {
-            if context.fabric.wait(polls, SLEEP_MAX) {
-                // Another thread may do the work for which this thread waits.
-                context.note_wait(false, true);
-            }
-        });
+    /// Begins a call with its first turn.
+    fn call(&self) -> Call<'_, F, H> {
+        Call::new(self, self.enter())
     }
 
-    /// Makes progress until there is nothing to do or another thread wants the lock, and then lets the progress thread sleep once.
+    /// Ends the turn until another thread tells this one to look, and waits for the next turn.
+    fn sleep<'a>(&'a self, turn: Turn<'a, Context<F, H>>) -> Turn<'a, Context<F, H>> {
+        self.context.sleep(turn, || (self.waker)())
+    }
+
+    /// Makes progress until there is nothing to do or another thread wants the lock, and then lets the progress thread sleep once. While a
+    /// thread of the program waits for long, that thread makes the progress.
     fn serve_a_while(&self) {
         let mut context = self.enter();
+        if self.context.has_poller() {
+            drop(self.sleep(context));
+            return;
+        }
         loop {
             match context.probe() {
                 Ok(true) => self.context.tell_sleepers(),
@@ -357,7 +357,86 @@ impl<F: Fabric, H: HandlerSet> Inner<F, H> {
                 break;
             }
         }
-        self.rest(context, NO_SPIN);
+        self.context.rest(context, |context| {
+            if context.fabric.wait(NO_SPIN, SLEEP_MAX) {
+                // Another thread may do the work for which this thread waits.
+                context.note_wait(false, true);
+            }
+        });
+    }
+}
+
+/// A call of a thread of the program, in one turn after another.
+struct Call<'a, F: Fabric, H: HandlerSet> {
+    inner: &'a Inner<F, H>,
+    waiter: Waiter,
+    /// `None` only while the call waits for its next turn.
+    turn: Option<Turn<'a, Context<F, H>>>,
+}
+
+impl<'a, F: Fabric, H: HandlerSet> Call<'a, F, H> {
+    fn new(inner: &'a Inner<F, H>, turn: Turn<'a, Context<F, H>>) -> Self {
+        Self { inner, waiter: Waiter::default(), turn: Some(turn) }
+    }
+
+    /// Lets the threads that want a turn have one.
+    fn pass(&mut self) {
+        if self.inner.context.is_wanted() {
+            self.turn = None;
+            self.inner.context.give_way();
+            self.turn = Some(self.inner.enter());
+        }
+    }
+
+    /// After a poll without arrivals: sleeps, in this turn or until another thread tells this one to look, or lets other threads have a turn.
+    fn rest(&mut self, polls: u32) {
+        let turns = &self.inner.context;
+        let part = turns.part(&mut self.waiter);
+        if part == Part::Sleeps {
+            self.turn = self.turn.take().map(|turn| self.inner.sleep(turn));
+            // If the thread that polls for all has left, something has happened, and this one polls for a while. Otherwise it only looks.
+            if !turns.has_poller() {
+                self.waiter = Waiter::default();
+            }
+            return;
+        }
+        if turns.is_wanted() {
+            return self.pass();
+        }
+        let begun = Instant::now();
+        let polls = if part == Part::PollsForAll { NO_SPIN } else { polls };
+        if self.fabric.wait(polls, SLEEP_MAX) {
+            // Another thread may do the work for which this thread waits.
+            self.note_wait(false, true);
+        }
+        if part == Part::PollsForAll {
+            turns.after_sleep(&mut self.waiter, begun.elapsed() < SLEEP_MAX);
+        }
+    }
+}
+
+impl<F: Fabric, H: HandlerSet> Drop for Call<'_, F, H> {
+    fn drop(&mut self) {
+        if self.turn.is_some() {
+            let turns = &self.inner.context;
+            turns.leave(&mut self.waiter);
+            turns.end_call();
+            turns.tell_sleepers();
+        }
+    }
+}
+
+impl<F: Fabric, H: HandlerSet> Deref for Call<'_, F, H> {
+    type Target = Context<F, H>;
+
+    fn deref(&self) -> &Context<F, H> {
+        self.turn.as_ref().expect("a call uses the context in its turn")
+    }
+}
+
+impl<F: Fabric, H: HandlerSet> DerefMut for Call<'_, F, H> {
+    fn deref_mut(&mut self) -> &mut Context<F, H> {
+        self.turn.as_mut().expect("a call uses the context in its turn")
     }
 }
 

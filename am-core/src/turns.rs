@@ -29,9 +29,6 @@ use std::time::{Duration, Instant};
 /// How long nothing happens in a task until all but one of its waiting threads sleep. Before that, each polls in its turns: to wake a
 /// thread takes longer than a turn.
 const AWAKE: Duration = if cfg!(loom) { Duration::ZERO } else { Duration::from_millis(100) };
-/// After this number of sleeps in which nothing has happened, about a minute, the thread that polls for all wakes the others, in case that
-/// a wake-up was lost.
-const VAIN_MAX: u32 = 120;
 /// Attempts to take the lock between two rings. A loom model rings before each attempt.
 const LOOKS_BETWEEN_RINGS: u32 = if cfg!(loom) { 1 } else { 50 };
 
@@ -39,15 +36,16 @@ const LOOKS_BETWEEN_RINGS: u32 = if cfg!(loom) { 1 } else { 50 };
 #[derive(Debug)]
 pub struct Turns<T> {
     value: Mutex<T>,
-    /// Number of threads that found the lock taken and wait for it.
+    /// Number of threads that found the lock taken and wait for it, or were told to look.
     wanting: AtomicUsize,
-    /// Number of threads in [`sleep`](Self::sleep). Incremented during a turn, so that the next turn sees it.
+    /// Number of threads in [`sleep`](Self::sleep) that have not been told to look. Changed during turns only.
     sleeping: AtomicUsize,
-    /// A thread in `sleep` holds this lock from before the end of its turn until it waits. The value's own lock would not do: the wait
-    /// would end by taking that lock again without a ring, even if a poller sleeps with it.
-    falling_asleep: PlainMutex<()>,
-    /// Signalled after each round of a poller that made progress.
-    moved: Condvar,
+    /// How often sleeping threads have been told to look. A thread in `sleep` holds this lock from before the end of its turn until it
+    /// waits. The value's own lock would not do: the wait would end by taking that lock again without a ring, even if a poller sleeps
+    /// with it.
+    told: PlainMutex<u64>,
+    /// Signalled when `told` changes.
+    is_told: Condvar,
     /// Whether a thread polls for all. Changed during turns only.
     has_poller: AtomicBool,
     /// Number of turns in which a call has ended. Changed during turns only.
@@ -60,7 +58,6 @@ pub struct Waiter {
     /// The time since which nothing has happened, and [`Turns::calls_ended`] then.
     since: Option<(Instant, usize)>,
     polls_for_all: bool,
-    sleeps_in_vain: u32,
 }
 
 /// What a thread does in its wait.
@@ -86,8 +83,8 @@ impl<T> Turns<T> {
             value: Mutex::new(value),
             wanting: AtomicUsize::new(0),
             sleeping: AtomicUsize::new(0),
-            falling_asleep: PlainMutex::new(()),
-            moved: Condvar::new(),
+            told: PlainMutex::new(0),
+            is_told: Condvar::new(),
             has_poller: AtomicBool::new(false),
             calls_ended: AtomicUsize::new(0),
         }
@@ -100,8 +97,8 @@ impl<T> Turns<T> {
             value: Mutex::new(value),
             wanting: AtomicUsize::new(0),
             sleeping: AtomicUsize::new(0),
-            falling_asleep: PlainMutex::new(()),
-            moved: Condvar::new(),
+            told: PlainMutex::new(0),
+            is_told: Condvar::new(),
             has_poller: AtomicBool::new(false),
             calls_ended: AtomicUsize::new(0),
         }
@@ -127,8 +124,13 @@ impl<T> Turns<T> {
     fn wait_for_turn(&self, ring: impl Fn()) -> Turn<'_, T> {
         // SeqCst, like the load in `is_wanted`: a poller that is about to sleep sees the increment, or is rung after it has begun to sleep.
         self.wanting.fetch_add(1, Ordering::SeqCst);
+        ring();
+        self.wanted_turn(ring)
+    }
+
+    /// Waits for the turn of a thread that is among those that want one.
+    fn wanted_turn(&self, ring: impl Fn()) -> Turn<'_, T> {
         let turn = loop {
-            ring();
             let mut looks = 0..LOOKS_BETWEEN_RINGS;
             let found = looks.find_map(|_| {
                 yield_now();
@@ -137,6 +139,7 @@ impl<T> Turns<T> {
             if let Some(turn) = found {
                 break turn;
             }
+            ring();
         };
         self.wanting.fetch_sub(1, Ordering::SeqCst);
         turn
@@ -164,15 +167,17 @@ impl<T> Turns<T> {
         self.give_way();
     }
 
-    /// Wakes the threads in [`sleep`](Self::sleep) after progress was made. Must be called during the caller's turn, so that no thread
-    /// misses the wake-up.
+    /// Tells the threads in [`sleep`](Self::sleep) to look, after progress was made. Must be called during the caller's turn, so that no
+    /// thread misses it. From now on they want a turn: the next poller lets them in without being rung.
     pub fn tell_sleepers(&self) {
-        // Relaxed: the turns order this load and the increment in `sleep`.
-        if self.sleeping.load(Ordering::Relaxed) > 0 {
-            // A thread in `sleep` holds `falling_asleep` from before the end of its turn until it waits. So once this thread has had that
-            // lock, all threads that are counted wait.
-            drop(self.falling_asleep.lock().unwrap_or_else(PoisonError::into_inner));
-            self.moved.notify_all();
+        // Relaxed: the turns order this load, the store below and the increment in `sleep`.
+        let sleeping = self.sleeping.load(Ordering::Relaxed);
+        if sleeping > 0 {
+            self.sleeping.store(0, Ordering::Relaxed);
+            self.wanting.fetch_add(sleeping, Ordering::SeqCst);
+            // All threads that are counted wait, since this thread gets the lock `told`.
+            *self.told.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+            self.is_told.notify_all();
         }
     }
 
@@ -218,12 +223,12 @@ impl<T> Turns<T> {
     }
 
     /// For the thread that polls for all, after it has slept in its turn. If something has happened, which only another thread may know,
-    /// all threads look, and poll for a while.
+    /// all threads look, and poll for a while. Otherwise they look once: what happened just before the sleep may have rung in vain.
     pub fn after_sleep(&self, waiter: &mut Waiter, has_happened: bool) {
-        waiter.sleeps_in_vain += 1;
-        // A wake-up may have been lost.
-        if has_happened || waiter.sleeps_in_vain >= VAIN_MAX {
+        if has_happened {
             self.leave(waiter);
+        } else {
+            self.tell_sleepers();
         }
     }
 
@@ -235,15 +240,18 @@ impl<T> Turns<T> {
         }
     }
 
-    /// Ends the turn until another thread has made progress, or for at most `limit`; then waits for the caller's turn, as
-    /// [`enter`](Self::enter) does with `ring`.
-    pub fn sleep<'a>(&'a self, turn: Turn<'a, T>, limit: Duration, ring: impl Fn()) -> Turn<'a, T> {
+    /// Ends the turn until another thread tells its sleepers to look; then waits for the caller's turn, as [`enter`](Self::enter) does with
+    /// `ring`.
+    pub fn sleep<'a>(&'a self, turn: Turn<'a, T>, ring: impl Fn()) -> Turn<'a, T> {
         self.sleeping.fetch_add(1, Ordering::Relaxed);
-        let falling_asleep = self.falling_asleep.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = *told;
         drop(turn);
-        drop(self.moved.wait_timeout(falling_asleep, limit));
-        self.sleeping.fetch_sub(1, Ordering::Relaxed);
-        self.enter(ring)
+        while *told == before {
+            told = self.is_told.wait(told).unwrap_or_else(PoisonError::into_inner);
+        }
+        drop(told);
+        self.wanted_turn(ring)
     }
 }
 
@@ -312,7 +320,7 @@ mod loom_tests {
     use loom::sync::{Condvar, Mutex};
     use loom::thread;
 
-    use super::{Duration, Part, Turns, Waiter};
+    use super::{Part, Turns, Waiter};
 
     /// What a fabric sleeps on.
     #[derive(Debug)]
@@ -375,7 +383,7 @@ mod loom_tests {
         let (mut waiter, mut turn) = (Waiter::default(), turns.enter(ring));
         while *turn < wanted {
             match turns.part(&mut waiter) {
-                Part::Sleeps => turn = turns.sleep(turn, Duration::MAX, ring),
+                Part::Sleeps => turn = turns.sleep(turn, ring),
                 _ if turns.is_wanted() => {
                     drop(turn);
                     turns.give_way();
@@ -419,7 +427,7 @@ mod loom_tests {
         let sleeper = |turns: &Turns<u32>, doorbell: &Doorbell| {
             let mut turn = turns.enter(|| doorbell.ring());
             while *turn == 0 {
-                turn = turns.sleep(turn, Duration::MAX, || doorbell.ring());
+                turn = turns.sleep(turn, || doorbell.ring());
             }
             *turn = 2;
         };
@@ -436,11 +444,36 @@ mod loom_tests {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::{Condvar, Mutex, PoisonError};
     use std::time::Duration;
 
-    use super::Turns;
+    use super::{Turns, Waiter};
     use am_core_conform::watchdog::Watchdog;
+
+    /// A change that only the sleeping thread knows (a word of memory) may come just before the poller sleeps, and then ends no sleep.
+    #[test]
+    fn after_a_sleep_in_vain_the_others_look() {
+        let _watchdog = Watchdog::new("a look after a sleep in vain".to_owned(), Duration::from_secs(60));
+        let (turns, has_changed) = (Turns::new(()), AtomicBool::new(false));
+        let mut poller = Waiter { since: None, polls_for_all: true };
+        turns.has_poller.store(true, Ordering::Relaxed);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut turn = turns.enter(|| ());
+                while !has_changed.load(Ordering::Relaxed) {
+                    turn = turns.sleep(turn, || ());
+                }
+            });
+            while turns.sleeping.load(Ordering::Relaxed) == 0 {
+                std::thread::yield_now();
+            }
+            has_changed.store(true, Ordering::Relaxed);
+            let _turn = turns.enter(|| ());
+            turns.after_sleep(&mut poller, false);
+            assert!(turns.has_poller(), "nothing has happened that this thread knows");
+        });
+    }
 
     /// The poller sleeps with its turn until it is rung, so only a ring lets the woken thread in.
     #[test]
@@ -457,7 +490,7 @@ mod tests {
                 scope.spawn(|| {
                     let mut turn = turns.enter(ring);
                     while *turn == 0 {
-                        turn = turns.sleep(turn, Duration::MAX, ring);
+                        turn = turns.sleep(turn, ring);
                     }
                     *turn = 2;
                 });

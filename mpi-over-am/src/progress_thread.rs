@@ -91,10 +91,15 @@ impl Drop for ProgressThread {
     }
 }
 
-/// Makes progress, and sleeps while nothing arrives, until `is_on` is false or an error occurs.
+/// Makes progress, and sleeps while nothing arrives, until `is_on` is false or an error occurs. A thread of the program that waits for long
+/// makes the progress itself, and notes what it waits for.
 pub(crate) fn serve<F: Fabric, L: LockPolicy>(shared: &L::Cell<State<F>>, is_on: &AtomicBool) {
     let Ok(mut turn) = Turn::<F, L>::enter(shared) else { return };
     while is_on.load(Ordering::Acquire) {
+        if shared.has_poller() {
+            turn.sleep();
+            continue;
+        }
         let served = turn.take_in().and_then(|()| {
             // A thread that wants a turn wakes this thread again and again, until this thread gives up its turn. Spinning here would take
             // the processor from the program.

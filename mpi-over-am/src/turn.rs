@@ -121,7 +121,10 @@ impl<'a, F: Fabric, L: LockPolicy> Turn<'a, F, L> {
             // The turn in which the part was decided may have ended, and the thread that polls for all may have left since.
             Part::Sleeps if cell.has_poller() => {
                 cell.sleep(&mut self.held);
-                *waiter = Waiter::default();
+                // If that thread has left, something has happened, and this one polls for a while. Otherwise it only looks.
+                if !cell.has_poller() {
+                    *waiter = Waiter::default();
+                }
             }
             Part::PollsForAll if !cell.is_wanted() => {
                 // It may be a change in memory that only the thread that waits for it knows.
@@ -214,6 +217,11 @@ impl<'a, F: Fabric, L: LockPolicy> Turn<'a, F, L> {
         if self.is_wanted() {
             self.cell.pass(&mut self.held);
         }
+    }
+
+    /// Gives up this turn until the thread that polls for all tells the others to look, and takes a later turn.
+    pub(crate) fn sleep(&mut self) {
+        self.cell.sleep(&mut self.held);
     }
 
     /// Makes progress until the operation is complete.

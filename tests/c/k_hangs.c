@@ -168,14 +168,71 @@ static void lost_work(void) {
     wait_for_work(NULL);
 }
 
+/* Task 0 is in the call that the second argument names, which waits since the others do not take part in it. */
+static const char *call_name;
+
+#define CALLS(X)                                                                                             \
+    X(MPI_Send, (in, LONG, MPI_INT, 1, 17, comm))                                                            \
+    X(MPI_Ssend, (in, 1, MPI_INT, 1, 17, comm))                                                              \
+    X(MPI_Recv, (in, 1, MPI_INT, 1, 17, comm, MPI_STATUS_IGNORE))                                            \
+    X(MPI_Sendrecv, (in, 1, MPI_INT, 1, 17, out, 1, MPI_INT, 1, 17, comm, MPI_STATUS_IGNORE))                \
+    X(MPI_Sendrecv_replace, (in, 1, MPI_INT, 1, 17, 1, 17, comm, MPI_STATUS_IGNORE))                         \
+    X(MPI_Probe, (1, 17, comm, MPI_STATUS_IGNORE))                                                           \
+    X(MPI_Mprobe, (1, 17, comm, &message, MPI_STATUS_IGNORE))                                                \
+    X(MPI_Wait, (&request, MPI_STATUS_IGNORE))                                                               \
+    X(MPI_Waitall, (1, &request, MPI_STATUSES_IGNORE))                                                       \
+    X(MPI_Waitany, (1, &request, &index, MPI_STATUS_IGNORE))                                                 \
+    X(MPI_Waitsome, (1, &request, &index, &index, MPI_STATUSES_IGNORE))                                      \
+    X(MPI_Barrier, (comm))                                                                                   \
+    X(MPI_Bcast, (in, 1, MPI_INT, 1, comm))                                                                  \
+    X(MPI_Reduce, (in, out, 1, MPI_INT, MPI_SUM, 0, comm))                                                   \
+    X(MPI_Allreduce, (in, out, 1, MPI_INT, MPI_SUM, comm))                                                   \
+    X(MPI_Gather, (in, 1, MPI_INT, out, 1, MPI_INT, 0, comm))                                                \
+    X(MPI_Scatter, (in, 1, MPI_INT, out, 1, MPI_INT, 1, comm))                                               \
+    X(MPI_Allgather, (in, 1, MPI_INT, out, 1, MPI_INT, comm))                                                \
+    X(MPI_Alltoall, (in, 1, MPI_INT, out, 1, MPI_INT, comm))                                                 \
+    X(MPI_Reduce_scatter_block, (in, out, 1, MPI_INT, MPI_SUM, comm))                                        \
+    X(MPI_Comm_split, (comm, 0, 0, &made))                                                                   \
+    X(MPI_Win_create, (in, sizeof in, 1, MPI_INFO_NULL, comm, &made_window))                                 \
+    X(MPI_Win_fence, (0, window))                                                                            \
+    X(MPI_Win_free, (&window))                                                                               \
+    X(MPI_Finalize, ())
+
+static void call(void) {
+    enum { LONG = 1 << 20 };
+    static int in[LONG], out[LONG];
+    MPI_Comm comm = MPI_COMM_WORLD, made;
+    MPI_Win window, made_window;
+    MPI_Message message;
+    MPI_Request request;
+    int index;
+    MPI_Win_create(in, sizeof in, 1, MPI_INFO_NULL, comm, &window);
+    MPI_Irecv(out, 1, MPI_INT, 1, 18, comm, &request);
+    if (rank > 0) pause();
+#define CALL(name, arguments)                                                                                \
+    if (strcmp(call_name, #name) == 0) {                                                                     \
+        name arguments;                                                                                      \
+        return;                                                                                              \
+    }
+    CALLS(CALL)
+}
+
+/* Prints the names of the calls. */
+static void names(void) {
+#define NAME(name, arguments) puts(#name);
+    if (rank == 0) { CALLS(NAME) }
+}
+
 int main(int argc, char **argv) {
     const struct { const char *name; void (*run)(void); } shapes[] = {
         {"cycle", cycle}, {"reversed", reversed}, {"sends", sends}, {"barrier", barrier},
         {"ended", ended}, {"wrong_tag", wrong_tag}, {"slow", slow}, {"lock", lock},
         {"probes", probes}, {"sleeper", sleeper}, {"computer", computer},
         {"poller", poller}, {"two_threads", two_threads}, {"lost_work", lost_work}, {"not_barrier", not_barrier},
+        {"call", call}, {"names", names},
     };
     if (argc > 2) slow_seconds = (unsigned)atoi(argv[2]);
+    if (argc > 2) call_name = argv[2];
     const char *with_threads[] = {"probes", "sleeper", "computer", "poller", "two_threads"};
     int level = MPI_THREAD_SINGLE;
     for (size_t at = 0; at < sizeof with_threads / sizeof *with_threads; at++)

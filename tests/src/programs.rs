@@ -100,6 +100,22 @@ pub fn build() {
     });
 }
 
+/// Builds the optimised library, wrappers and launcher, once for all tests of a file; returns their folder.
+///
+/// # Panics
+/// If they cannot be built.
+#[must_use]
+pub fn build_optimised() -> PathBuf {
+    static BUILT: OnceLock<()> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        command.args(["build", "--release", "-p", "mpi-over-am-abi", "-p", "am-via-launch"]);
+        let built = command.current_dir(env!("CARGO_MANIFEST_DIR")).status();
+        assert!(built.is_ok_and(|status| status.success()), "{command:?} has failed");
+    });
+    folder().with_file_name("release")
+}
+
 /// The command that builds all libraries. Cargo chooses features by the packages and targets of a command. With these arguments it chooses
 /// the features and the profile of `cargo test --workspace`, which has compiled nearly everything.
 #[must_use]

@@ -179,38 +179,10 @@ pub(crate) unsafe fn mpi_send_c(elements: SendElements, dest: c_int, tag: c_int,
     unsafe {
         match send_now(enter_briefly(), elements, (dest, tag), comm) {
             Remaining::Nothing => MPI_SUCCESS,
-            Remaining::Bytes(len) => send_bytes(buf, len, dest, tag, comm),
-            Remaining::Everything => send_anything(buf, count, datatype, dest, tag, comm),
+            Remaining::Bytes(len) => bytes::MPI_Send(buf, len, dest, tag, comm),
+            Remaining::Everything => anything::MPI_Send(buf, count, datatype, dest, tag, comm),
         }
     }
-}
-
-/// Sends the [bytes](Remaining::Bytes) that are left. Has the C calling convention and does not unwind, like [`send_anything`], so that a
-/// jump can reach both.
-#[inline(never)]
-unsafe extern "C" fn send_bytes(
-    buf: *const c_void,
-    len: usize,
-    dest: c_int,
-    tag: c_int,
-    comm: MPI_Comm,
-) -> c_int {
-    if unsafe { send_again(buf, len, (dest, tag), comm) } {
-        return MPI_SUCCESS;
-    }
-    unsafe { send_anything(buf, len as i64, MPI_BYTE, dest, tag, comm) }
-}
-
-#[inline(never)]
-unsafe extern "C" fn send_anything(
-    buf: *const c_void,
-    count: i64,
-    datatype: MPI_Datatype,
-    dest: c_int,
-    tag: c_int,
-    comm: MPI_Comm,
-) -> c_int {
-    unsafe { send("MPI_Send", Mode::Standard, (buf, count, datatype), (dest, tag), comm) }
 }
 
 #[inline(always)]
@@ -228,41 +200,79 @@ pub(crate) unsafe fn mpi_isend_c(
                 *request = handle_of(RequestId::ENDED_SEND);
                 MPI_SUCCESS
             }
-            Remaining::Bytes(len) => start_bytes(buf, len, dest, tag, comm, request),
-            Remaining::Everything => start_anything(buf, count, datatype, dest, tag, comm, request),
+            Remaining::Bytes(len) => bytes::MPI_Isend(buf, len, dest, tag, comm, request),
+            Remaining::Everything => anything::MPI_Isend(buf, count, datatype, dest, tag, comm, request),
         }
     }
 }
 
-/// Like [`send_bytes`], for `MPI_Isend`.
-#[inline(never)]
-unsafe extern "C" fn start_bytes(
-    buf: *const c_void,
-    len: usize,
-    dest: c_int,
-    tag: c_int,
-    comm: MPI_Comm,
-    request: *mut MPI_Request,
-) -> c_int {
-    if unsafe { send_again(buf, len, (dest, tag), comm) } {
-        unsafe { *request = handle_of(RequestId::ENDED_SEND) };
-        return MPI_SUCCESS;
+/// Sends of the [bytes](Remaining::Bytes) that are left. A call jumps to its function here and in [`anything`], which has the C calling
+/// convention and does not unwind for this. So the function stands for the call in a stack, and has its name for the report of a hang.
+#[expect(non_snake_case, reason = "names of calls")]
+mod bytes {
+    use super::*;
+
+    #[inline(never)]
+    pub(super) unsafe extern "C" fn MPI_Send(
+        buf: *const c_void,
+        len: usize,
+        dest: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+    ) -> c_int {
+        if unsafe { send_again(buf, len, (dest, tag), comm) } {
+            return MPI_SUCCESS;
+        }
+        unsafe { anything::MPI_Send(buf, len as i64, MPI_BYTE, dest, tag, comm) }
     }
-    unsafe { start_anything(buf, len as i64, MPI_BYTE, dest, tag, comm, request) }
+
+    #[inline(never)]
+    pub(super) unsafe extern "C" fn MPI_Isend(
+        buf: *const c_void,
+        len: usize,
+        dest: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+        request: *mut MPI_Request,
+    ) -> c_int {
+        if unsafe { send_again(buf, len, (dest, tag), comm) } {
+            unsafe { *request = handle_of(RequestId::ENDED_SEND) };
+            return MPI_SUCCESS;
+        }
+        unsafe { anything::MPI_Isend(buf, len as i64, MPI_BYTE, dest, tag, comm, request) }
+    }
 }
 
-#[inline(never)]
-unsafe extern "C" fn start_anything(
-    buf: *const c_void,
-    count: i64,
-    datatype: MPI_Datatype,
-    dest: c_int,
-    tag: c_int,
-    comm: MPI_Comm,
-    request: *mut MPI_Request,
-) -> c_int {
-    let (data, to) = ((buf, count, datatype), (dest, tag));
-    unsafe { start_send("MPI_Isend", Mode::Standard, data, to, (comm, request)) }
+/// Sends of [everything](Remaining::Everything).
+#[expect(non_snake_case, reason = "names of calls")]
+mod anything {
+    use super::*;
+
+    #[inline(never)]
+    pub(super) unsafe extern "C" fn MPI_Send(
+        buf: *const c_void,
+        count: i64,
+        datatype: MPI_Datatype,
+        dest: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+    ) -> c_int {
+        unsafe { send("MPI_Send", Mode::Standard, (buf, count, datatype), (dest, tag), comm) }
+    }
+
+    #[inline(never)]
+    pub(super) unsafe extern "C" fn MPI_Isend(
+        buf: *const c_void,
+        count: i64,
+        datatype: MPI_Datatype,
+        dest: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+        request: *mut MPI_Request,
+    ) -> c_int {
+        let (data, to) = ((buf, count, datatype), (dest, tag));
+        unsafe { start_send("MPI_Isend", Mode::Standard, data, to, (comm, request)) }
+    }
 }
 
 /// The sends of the other modes.

@@ -9,7 +9,6 @@ use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use am_core::fabric::Waker;
 use am_core::record::{self, Event, EventKind};
@@ -335,7 +334,7 @@ impl<T: Debug> StateCell<T> for CallCell<T> {
 
     #[cold]
     fn sleep<'a>(&'a self, held: &mut Held<'a, T>) {
-        self.between_turns(held, |turn| LOCK.sleep(turn, Duration::MAX, ring));
+        self.between_turns(held, |turn| LOCK.sleep(turn, ring));
     }
 
     /// Ends the borrow while `code` runs. The call keeps the lock of the process; the layer above releases the lock around a callback of

@@ -4,7 +4,6 @@ use std::fmt::{self, Debug};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use am_core::fabric::Waker;
 use am_core::turns::{Part, Turn, Turns, Waiter};
@@ -168,7 +167,7 @@ impl<T: Debug> StateCell<T> for InTurns<T> {
 
     fn sleep<'a>(&'a self, held: &mut Held<'a, T>) {
         if let Some(turn) = held.give_up() {
-            held.resume(self.turns.sleep(turn, Duration::MAX, || (self.waker)()));
+            held.resume(self.turns.sleep(turn, || (self.waker)()));
         }
     }
 

@@ -1,5 +1,6 @@
 //! C programs that test the C interface, by subject. Each is built with the wrapper `mpicc` of this build and run with 1, 2 and 3 tasks.
 
+use std::path::Path;
 use std::process::Command;
 
 use am_tests::programs::{self, Scratch, run};
@@ -168,18 +169,18 @@ fn c_answers() {
     programs::compile_and_run_under("mpicc", &options, "c/c_answers.c", &settings);
 }
 
-/// Any number of sends may be open at once (MPI 5.0, 3.5). The program prints the memory that each takes.
-fn open_requests(short: &str, long: &str) {
-    programs::build();
+/// Any number of sends may be open at once (MPI 5.0, 3.5). The program prints the memory that each takes. `built` is the
+/// folder of the library.
+fn open_requests(built: &Path, sends: &str) {
     let scratch = Scratch::new("c_open_requests");
     let program = scratch.path().join("program");
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/c/c_open_requests.c");
-    let mut compile = Command::new(programs::folder().join("mpicc"));
+    let mut compile = Command::new(built.join("mpicc"));
     compile.args(["-O1", "-Wall", "-Wextra", "-Werror"]).args(programs::compiler_options());
     let (good, said) = run(compile.arg(source).arg("-o").arg(&program));
     assert!(good, "{said}");
-    let mut start = Command::new(programs::folder().join("mpiexec"));
-    let (good, said) = run(start.args(["-n", "2"]).arg(&program).args([short, long]));
+    let mut start = Command::new(built.join("mpiexec"));
+    let (good, said) = run(start.args(["-n", "2"]).arg(&program).args([sends, sends]));
     println!("{said}");
     assert!(good && said.contains("all good"), "{said}");
 }
@@ -187,13 +188,14 @@ fn open_requests(short: &str, long: &str) {
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn ten_thousand_sends_are_open_at_once() {
-    open_requests("10000", "10000");
+    programs::build();
+    open_requests(&programs::folder(), "10000");
 }
 
 #[test]
 #[ignore = "long"]
 fn a_million_sends_are_open_at_once() {
-    open_requests("1000000", "1000000");
+    open_requests(&programs::build_optimised(), "1000000");
 }
 
 /// Objects of all kinds are made and freed a million times (collective ones 100 000 times), and 10 000 of each kind are alive at once
@@ -201,16 +203,16 @@ fn a_million_sends_are_open_at_once() {
 #[test]
 #[ignore = "long"]
 fn objects_are_made_and_freed_a_million_times() {
-    programs::build();
+    let built = programs::build_optimised();
     let scratch = Scratch::new("c_tables");
     let program = scratch.path().join("program");
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/c/c_tables.c");
-    let mut compile = Command::new(programs::folder().join("mpicc"));
+    let mut compile = Command::new(built.join("mpicc"));
     compile.args(["-O1", "-Wall", "-Wextra", "-Werror"]).args(programs::compiler_options());
     let (good, said) = run(compile.arg(source).arg("-o").arg(&program));
     assert!(good, "{said}");
     for (tasks, arguments) in [("2", ["1000000", "10000"]), ("1", ["0", "1100000"])] {
-        let mut start = Command::new(programs::folder().join("mpiexec"));
+        let mut start = Command::new(built.join("mpiexec"));
         let (good, said) = run(start.args(["-n", tasks]).arg(&program).args(arguments));
         println!("{said}");
         assert!(good && said.contains("all good"), "{said}");

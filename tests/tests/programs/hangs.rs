@@ -1,25 +1,33 @@
 //! Programs that hang: the launcher reports what each task does, and which task waits for which. Each program is ended from outside.
 
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
+use am_core::shared::SharedContext;
 use am_tests::programs::{self, Scratch};
+use am_via::Task;
 
-/// Compiles the program once, and returns its path.
+/// Compiles the program with this build's wrapper, once, and returns its path.
 fn program() -> &'static PathBuf {
     static PROGRAM: OnceLock<(Scratch, PathBuf)> = OnceLock::new();
     let (_, path) = PROGRAM.get_or_init(|| {
         programs::build();
         let scratch = Scratch::new("hangs");
-        let path = scratch.path().join("k_hangs");
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/c/k_hangs.c");
-        let mut compiler = Command::new(programs::folder().join("mpicc"));
-        let compiled = compiler.args(["-g", "-O0", "-Wall", "-Wextra", "-Werror", source, "-o"]).arg(&path);
-        assert!(compiled.status().is_ok_and(|status| status.success()), "{compiled:?}");
+        let path = compile(&programs::folder(), &scratch);
         (scratch, path)
     });
+    path
+}
+
+/// Compiles the program with the wrapper in the folder `built`.
+fn compile(built: &Path, scratch: &Scratch) -> PathBuf {
+    let path = scratch.path().join("k_hangs");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/c/k_hangs.c");
+    let mut compiler = Command::new(built.join("mpicc"));
+    let compiled = compiler.args(["-g", "-O0", "-Wall", "-Wextra", "-Werror", source, "-o"]).arg(&path);
+    assert!(compiled.status().is_ok_and(|status| status.success()), "{compiled:?}");
     path
 }
 
@@ -81,6 +89,7 @@ fn jobs_that_hang_are_reported_with_the_reason() {
         a_dead_lock_is_reported_once_without_being_asked_for_and_as_json_where_that_is_wanted,
         a_dead_lock_of_tasks_with_threads_is_reported_without_being_asked_for,
         a_dead_lock_of_several_threads_of_each_task_is_reported_without_being_asked_for,
+        a_dead_lock_beside_progress_threads_is_reported_without_being_asked_for,
         a_task_whose_threads_wait_for_each_other_is_reported_without_being_asked_for,
         a_thread_that_may_still_send_is_no_dead_lock,
     ]);
@@ -94,6 +103,43 @@ fn jobs_of_several_hosts_that_hang_are_reported() {
         a_task_on_another_host_that_does_not_come_to_a_barrier_is_found,
         a_dead_lock_between_hosts_is_reported_with_the_hosts,
     ]);
+}
+
+/// The optimiser lets some calls jump to other functions, which then stand for the calls in a stack.
+#[test]
+#[ignore = "long"]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
+fn each_call_that_waits_is_named_in_an_optimised_library() {
+    const AT_ONCE: usize = 9;
+    let scratch = Scratch::new("optimised");
+    let built = &programs::build_optimised();
+    let program = compile(built, &scratch);
+    let run = |tasks: &str, arguments: &[&str]| {
+        let mut command = Command::new(built.join("amrun"));
+        programs::run(command.args(["-n", tasks]).args(arguments))
+    };
+    let path = program.to_str().expect("a name of ours");
+    let (well, names) = run("1", &[path, "names"]);
+    assert!(well, "{names}");
+    let names: Vec<&str> = names.lines().collect();
+    assert!(names.len() > 20, "{names:?}");
+    for some in names.chunks(AT_ONCE) {
+        std::thread::scope(|scope| {
+            for name in some {
+                scope.spawn(move || {
+                    let job = |limit: &str| {
+                        let mut command = Command::new(built.join("amrun"));
+                        command.args(["-n", "2", "--timeout", limit, path, "call", name]);
+                        command
+                    };
+                    said_before_the_limit(
+                        job,
+                        &[&format!("task 0: waits in {name}, called by call at k_hangs.c:")],
+                    );
+                });
+            }
+        });
+    }
 }
 
 /// A thread that panics prints its message, and the scope then panics, too.
@@ -220,6 +266,51 @@ fn a_dead_lock_of_several_threads_of_each_task_is_reported_without_being_asked_f
         .expect("amrun can be started");
     let said = read_until(&mut job, "a deadlock");
     must_say(&said, &["waits in MPI_Recv", "receive from task 1, tag 13", "receive from task 1, tag 14"]);
+    end(job);
+}
+
+/// The thread of the program, and not the progress thread, notes the wait.
+fn a_dead_lock_beside_progress_threads_is_reported_without_being_asked_for() {
+    let mut job = amrun(2, &["--timeout", "60"], "cycle")
+        .env("AM_PROGRESS_THREAD", "on")
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("amrun can be started");
+    let said = read_until(&mut job, "a deadlock");
+    must_say(&said, &["task 0: waits in MPI_Recv, called by receive_from at k_hangs.c:", "tag 7"]);
+    end(job);
+}
+
+/// In a task of the job: two threads wait for counters that nobody increments. With one test thread, the test runs in the first thread;
+/// otherwise that thread would wait with a time limit.
+#[test]
+fn threads_that_share_a_context_and_hang_are_reported_without_being_asked_for() {
+    const IS_TASK: &str = "TEST_IS_TASK";
+    if std::env::var_os(IS_TASK).is_some() {
+        let mut context = Task::join().and_then(|task| task.context()).expect("the launcher made a job");
+        let counters = [context.counter().expect("the first"), context.counter().expect("the second")];
+        let shared = SharedContext::new(context);
+        std::thread::scope(|scope| {
+            let wait = |counter| shared.wait_counter(counter, 1).expect("until the job ends");
+            for counter in counters {
+                scope.spawn(move || wait(counter));
+            }
+        });
+    }
+    programs::build();
+    let own = std::env::current_exe().expect("a test knows its binary");
+    let name = "hangs::threads_that_share_a_context_and_hang_are_reported_without_being_asked_for";
+    let mut job = Command::new(programs::folder().join("amrun"))
+        .args(["-n", "2", "--timeout", "60"])
+        .arg(own)
+        .args(["--exact", name, "--nocapture", "--test-threads=1"])
+        .env(IS_TASK, "1")
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("amrun can be started");
+    let said = read_until(&mut job, "no operation is under way");
+    must_say(&said, &["waits in SharedContext::wait_counter"]);
     end(job);
 }
 
