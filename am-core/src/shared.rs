@@ -388,7 +388,8 @@ impl<'a, F: Fabric, H: HandlerSet> Call<'a, F, H> {
         }
     }
 
-    /// After a poll without arrivals: sleeps, in this turn or until another thread tells this one to look, or lets other threads have a turn.
+    /// After a poll without arrivals: sleeps, in this turn or until another thread tells this one to look, or lets other threads have a
+    /// turn.
     fn rest(&mut self, polls: u32) {
         let turns = &self.inner.context;
         let part = turns.part(&mut self.waiter);
