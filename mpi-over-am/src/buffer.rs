@@ -6,6 +6,7 @@
 mod data;
 mod fields;
 mod kept;
+mod lent;
 mod mapped;
 mod message;
 mod parts;
@@ -28,9 +29,11 @@ pub(crate) use data::{Gather, Scatter, Window};
 pub use data::{RecvData, SendData};
 pub use fields::{Equivalence, FieldList, FieldListMut};
 pub(crate) use kept::KeptVec;
+pub use lent::{Incoming, Outgoing};
+pub(crate) use lent::{Lends, Receiving, Sending};
 pub(crate) use mapped::{Arriving, InPlace, Operand, change_mapped};
-pub use message::{Buffer, BufferMut, Incoming, Outgoing};
-pub(crate) use message::{Lends, Receiving, Sending, incoming_to_keep, outgoing_to_keep};
+pub use message::{Buffer, BufferMut};
+pub(crate) use message::{incoming_to_keep, outgoing_to_keep};
 pub(crate) use parts::{NotFree, PartsToReceive, PartsToSend, SeenPart, TakenPart};
 pub use plain::Plain;
 pub(crate) use scratch::{

@@ -11,6 +11,7 @@ use am_core::fabric::Fabric;
 use am_core::task::Target;
 
 use super::direct::Direct;
+use super::plan::BoardPlan;
 use super::recorder::Recorder;
 use super::{Collective, Parts, Plan, allreduce, on_lines};
 use crate::board::{self, Arrival, Board, Boards, Method, Order, Step, Ticket, Use};
@@ -32,31 +33,6 @@ const REDUCED_BYTES_MAX: u64 = 32 << 10;
 /// Rank 0's word for the method of a new board; 0 if there is no board.
 const COUNTER: u64 = 1;
 const LINES: u64 = 2;
-
-/// A plan that can also use the communicator's board.
-pub(super) trait BoardPlan: Plan {
-    /// Whether the last task to arrive at a step may combine the vectors of all tasks.
-    fn reduces_at_board(&self) -> bool;
-
-    /// On a board with a counter: writes this task's data, arrives, and waits until all have arrived. If the vectors of all tasks are to be
-    /// reduced, the last task to arrive combines them; they are as long as `reduced`.
-    fn meet(&mut self, own: &SendData, reduced: Option<&RecvData>) -> Result<()>;
-
-    /// Reads data that tasks have written in the present step, each `len` bytes.
-    fn read(&mut self, len: u64, parts: impl Iterator<Item = MetPart>) -> Result<()>;
-
-    /// Reads the reduced vector.
-    fn read_reduced(&mut self, into: &RecvData) -> Result<()>;
-
-    /// On a board with lines: enters the next step, with data or without.
-    fn enter(&mut self, data: Option<&SendData>) -> Result<()>;
-
-    /// Waits until the awaited tasks have entered the present step.
-    fn await_entries(&mut self, awaited: Awaited) -> Result<()>;
-
-    /// Reads data that tasks have written in the present step.
-    fn read_lines(&mut self, parts: impl Iterator<Item = LinesPart>) -> Result<()>;
-}
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Carries out a collective on the board. Returns false, on all tasks, if the collective has to use messages: the collective has not

@@ -8,7 +8,7 @@
 
 use am_core::fabric::Fabric;
 
-use super::on_board::BoardPlan;
+use super::plan::BoardPlan;
 use super::{Collective, Parts, Plan, as_bytes};
 use crate::board::{LINES_TASKS_MAX, Lines};
 use crate::buffer::{RecvData, SendData};

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
 use crate::hosts::Hosts;
+use crate::request_table::{Awaited, LinesPart, MetPart};
 use crate::settings::Selection;
 use mpi_datatype::Datatype;
 
@@ -103,4 +104,29 @@ pub(super) trait Plan {
         self.send(out, to)?;
         self.wait()
     }
+}
+
+/// A plan that can also use the communicator's board.
+pub(super) trait BoardPlan: Plan {
+    /// Whether the last task to arrive at a step may combine the vectors of all tasks.
+    fn reduces_at_board(&self) -> bool;
+
+    /// On a board with a counter: writes this task's data, arrives, and waits until all have arrived. If the vectors of all tasks are to be
+    /// reduced, the last task to arrive combines them; they are as long as `reduced`.
+    fn meet(&mut self, own: &SendData, reduced: Option<&RecvData>) -> Result<()>;
+
+    /// Reads data that tasks have written in the present step, each `len` bytes.
+    fn read(&mut self, len: u64, parts: impl Iterator<Item = MetPart>) -> Result<()>;
+
+    /// Reads the reduced vector.
+    fn read_reduced(&mut self, into: &RecvData) -> Result<()>;
+
+    /// On a board with lines: enters the next step, with data or without.
+    fn enter(&mut self, data: Option<&SendData>) -> Result<()>;
+
+    /// Waits until the awaited tasks have entered the present step.
+    fn await_entries(&mut self, awaited: Awaited) -> Result<()>;
+
+    /// Reads data that tasks have written in the present step.
+    fn read_lines(&mut self, parts: impl Iterator<Item = LinesPart>) -> Result<()>;
 }

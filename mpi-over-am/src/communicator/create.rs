@@ -362,7 +362,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         tag: &str,
         (info, error_handler): (&Info, ErrorHandler),
     ) -> Result<PendingCommunicator<F, L>> {
-        super::inter::check_apart("create_from_groups", local, remote)?;
+        check_apart("create_from_groups", local, remote)?;
         // Both groups choose the same leader: of their first ranks, the one with the lower task number.
         let is_local_first = local.task_of(0).map(|task| task.0) < remote.task_of(0).map(|task| task.0);
         let groups = if is_local_first { [local, remote] } else { [remote, local] };
@@ -479,6 +479,23 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
             })
             .collect())
     }
+}
+
+/// Checks that the two groups have no common task, that this task is in the local group, and that the remote group is not empty.
+///
+/// # Errors
+/// [`Error::Refused`]: one of these conditions does not hold.
+pub(super) fn check_apart(call: &'static str, local: &Group, remote: &Group) -> Result<()> {
+    let common = local.intersection(remote).size();
+    if common > 0 {
+        let what = "the two groups have tasks in common; the value is how many";
+        return Err(Error::refused(ErrorClass::Communicator, call, what, i64::from(common)));
+    }
+    if local.rank().is_none() || remote.size() == 0 {
+        let what = "this task is not in the local group, or the other group is empty; the value is the other group's size";
+        return Err(Error::refused(ErrorClass::Group, call, what, i64::from(remote.size())));
+    }
+    Ok(())
 }
 
 /// A context id for a new communicator, and one for the local communicators of both groups, if it is an inter-communicator.

@@ -7,7 +7,7 @@
 use am_core::fabric::Fabric;
 use am_core::task::TaskId;
 
-use super::create::{Choice, take_numbers};
+use super::create::{Choice, check_apart, take_numbers};
 use super::{Communicator, InheritedState};
 use crate::error::{Error, ErrorClass, Result};
 use crate::group::Group;
@@ -15,23 +15,6 @@ use crate::policy::LockPolicy;
 
 /// The tag of lists that leaders exchange in the library's message space (`Space::Management`).
 pub(crate) const LISTS: i32 = 0;
-
-/// Checks that the two groups have no common task, that this task is in the local group, and that the remote group is not empty.
-///
-/// # Errors
-/// [`Error::Refused`]: one of these conditions does not hold.
-pub(super) fn check_apart(call: &'static str, local: &Group, remote: &Group) -> Result<()> {
-    let common = local.intersection(remote).size();
-    if common > 0 {
-        let what = "the two groups have tasks in common; the value is how many";
-        return Err(Error::refused(ErrorClass::Communicator, call, what, i64::from(common)));
-    }
-    if local.rank().is_none() || remote.size() == 0 {
-        let what = "this task is not in the local group, or the other group is empty; the value is the other group's size";
-        return Err(Error::refused(ErrorClass::Group, call, what, i64::from(remote.size())));
-    }
-    Ok(())
-}
 
 const CREATE: &str = "create_inter_with";
 

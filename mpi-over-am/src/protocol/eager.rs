@@ -1,17 +1,15 @@
 //! The eager protocol: the message carries its data, and is kept at the receiver until its receive is posted (MPI-LAPI paper, figure 3).
 
 use am_core::AmOptions;
-use am_core::buffer::RawBytes;
 use am_core::error::Outcome;
 use am_core::fabric::{Fabric, Posted};
-use am_core::task::TaskId;
 
+use super::charge::{charge, refused};
 use super::{Load, in_pieces, rendezvous};
-use crate::buffer;
 use crate::early_message::footprint;
 use crate::envelope;
-use crate::error::{Error, Result};
-use crate::handlers::{ASK_REPORT, EAGER};
+use crate::error::Result;
+use crate::handlers::EAGER;
 use crate::message::Route;
 use crate::state::State;
 
@@ -87,44 +85,9 @@ pub(super) fn send<F: Fabric>(state: &mut State<F>, route: &Route, load: impl Lo
     load.send(state, route, EAGER, options).map_err(|error| refused(state, task, len, error))
 }
 
-/// Whether a message of `len` bytes may be sent eagerly now; if so, charges it to the budget. Asks for a report if one is due.
-///
-/// # Errors
-/// An error of am-core; nothing is charged then.
-#[inline(always)]
-pub(super) fn charge<F: Fabric>(state: &mut State<F>, task: TaskId, len: usize) -> Result<bool> {
-    let verdict = state.handlers().budget.charge(task.0, footprint(len));
-    match if verdict.ask { ask_for_report(state, task) } else { Ok(()) } {
-        Err(error) if verdict.eager => Err(refused(state, task, len, error)),
-        asked => asked.map(|()| verdict.eager),
-    }
-}
-
-/// Takes back the charge of a message of `len` bytes that was not sent, and returns the error.
-#[cold]
-#[inline(never)]
-pub(super) fn refused<F: Fabric>(state: &mut State<F>, task: TaskId, len: usize, error: Error) -> Error {
-    state.handlers().budget.take_back(task.0, footprint(len));
-    error
-}
-
-/// Asks the receiver how many eager bytes it has received. Does not wait.
-///
-/// # Errors
-/// An error of am-core.
-#[cold]
-#[inline(never)]
-fn ask_for_report<F: Fabric>(state: &mut State<F>, task: TaskId) -> Result<()> {
-    let (question, nothing) = ((ASK_REPORT, &[][..]), RawBytes::EMPTY);
-    let options = AmOptions { answerable: true, ..AmOptions::default() };
-    let sent = buffer::amsend(&mut state.context, task, question, nothing, options, None)?;
-    // Done or Posted: the question is sent when there is a credit, and no call waits for that.
-    let _ = sent;
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
+    use am_core::task::TaskId;
     use am_double::{Config, network};
 
     use super::*;

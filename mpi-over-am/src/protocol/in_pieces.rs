@@ -5,7 +5,8 @@
 use am_core::error::Outcome;
 use am_core::fabric::{Fabric, Posted};
 
-use super::{Load, eager, rendezvous};
+use super::charge::charge;
+use super::{Load, rendezvous};
 use crate::budget::UNKNOWN;
 use crate::early_message::footprint;
 use crate::envelope;
@@ -42,7 +43,7 @@ fn send_later<F: Fabric>(state: &mut State<F>, route: Route, load: &mut impl Loa
     let (task, len) = (route.task, load.len());
     let Some(Cut { piece_bytes, pieces }) = cut(state, len) else { return Ok(Outcome::Retry) };
     let target = state.peer(task, state.context.handlers().budget.index(task.0));
-    if !state.context.pieces_may_wait(target, len, pieces) || !eager::charge(state, task, len)? {
+    if !state.context.pieces_may_wait(target, len, pieces) || !charge(state, task, len)? {
         return Ok(Outcome::Retry);
     }
     let sent = load.send_in_pieces(state, &route, piece_bytes);
@@ -115,7 +116,7 @@ pub(super) fn try_send<F: Fabric>(state: &mut State<F>, route: Route, bytes: &[u
     let Some(Cut { piece_bytes, .. }) = cut(state, len) else { return false };
     state.learn_peer(task);
     // An error is not lost: the caller's next attempt gets it again.
-    if state.handlers().budget.index(task.0) == UNKNOWN || !eager::charge(state, task, len).unwrap_or(false) {
+    if state.handlers().budget.index(task.0) == UNKNOWN || !charge(state, task, len).unwrap_or(false) {
         return false;
     }
     let header = header(&route, len);
@@ -169,7 +170,7 @@ mod tests {
         };
         let packets = |one: &mut State<_>, other: &mut State<_>, len| {
             let before = packets_sent(one);
-            assert!(eager::try_send(one, &route(0), &vec![7; len]), "{len} bytes");
+            assert!(crate::protocol::try_send(one, &route(0), &vec![7; len]), "{len} bytes");
             let sent = packets_sent(one) - before;
             receive(other, 0);
             sent

@@ -10,6 +10,7 @@
 //! Messages to one receiver are matched in the order of the calls, whichever protocol carries them: header handlers match, and they run in
 //! the order in which the messages were passed to am-core.
 
+mod charge;
 mod eager;
 mod in_pieces;
 mod ready;

@@ -12,7 +12,8 @@ use am_core::fabric::{Fabric, Posted};
 use am_core::task::TaskId;
 use am_core::{AmOptions, Context};
 
-use super::{Held, Load, eager, rendezvous};
+use super::charge::{charge, refused};
+use super::{Held, Load, rendezvous};
 use crate::buffer;
 use crate::early_message::{self, footprint};
 use crate::envelope;
@@ -32,10 +33,10 @@ const ANSWERABLE: AmOptions =
 /// An error of am-core, such as a dead receiver.
 #[inline(never)]
 pub(super) fn send<F: Fabric>(state: &mut State<F>, route: Route, mut load: impl Load) -> Result<Outcome> {
-    if eager::charge(state, route.task, load.len())? {
+    if charge(state, route.task, load.len())? {
         match load.try_synchronous(state, &route) {
             Ok(Outcome::Retry) => state.handlers().budget.take_back(route.task.0, footprint(load.len())),
-            Err(error) => return Err(eager::refused(state, route.task, load.len(), error)),
+            Err(error) => return Err(refused(state, route.task, load.len(), error)),
             sent => return sent,
         }
     }

@@ -11,7 +11,7 @@ use am_core::fabric::{AtomicOp, Fabric, Width};
 use am_core::task::{Endpoint, TaskId};
 
 use super::epoch::{Held, refused};
-use super::queue::{LockRequest, Words};
+use super::queue::{Lock, LockRequest, Words};
 use super::transfer::Piece;
 use super::{Assertion, LOCKED, LockQueue, PUTS, Window};
 use crate::error::{Error, Result};
@@ -20,15 +20,6 @@ use crate::rank::PROC_NULL;
 
 /// Longest time between two looks at words that are far ([`Words::are_far`]): a conflicting task that dies wakes no other task.
 const LOOK_FOR_DEAD_EVERY: Duration = Duration::from_millis(500);
-
-/// How a window is locked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lock {
-    /// Shared with other tasks (`MPI_LOCK_SHARED`).
-    Shared,
-    /// Exclusive (`MPI_LOCK_EXCLUSIVE`).
-    Exclusive,
-}
 
 impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// Locks the window of `rank` (`MPI_Win_lock`). Waits until no conflicting lock is held; locks are granted in the order of the

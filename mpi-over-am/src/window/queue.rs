@@ -18,9 +18,17 @@ use am_core::fabric::{AtomicOp, Fabric, Width};
 use am_core::task::{Endpoint, TaskId};
 use am_core::{AmOptions, Context, GetOptions};
 
-use super::Lock;
 use crate::error::{Error, Result};
 use crate::handlers::{self, MpiHandlers};
+
+/// How a window is locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lock {
+    /// Shared with other tasks (`MPI_LOCK_SHARED`).
+    Shared,
+    /// Exclusive (`MPI_LOCK_EXCLUSIVE`).
+    Exclusive,
+}
 
 const WORD_BYTES: usize = 8;
 
