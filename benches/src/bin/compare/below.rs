@@ -7,8 +7,8 @@ use std::time::Duration;
 use am_examples::Failure;
 
 use crate::libraries::{Library, Placement};
+use crate::row::Row;
 use crate::said;
-use crate::table::Row;
 
 /// The name of UCX's rows.
 pub(crate) const UCX: &str = "ucx";

@@ -5,7 +5,7 @@
 //! short message takes two to four times as long between far cores. A median over near and far turns would compare one library's near turns
 //! with another library's far turns.
 
-use crate::table::Row;
+use crate::row::Row;
 
 /// The name of the C program's row.
 pub(crate) const ROW: &str = "core_to_core";

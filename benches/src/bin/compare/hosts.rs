@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use am_examples::Failure;
 
+use crate::row::Row;
 use crate::said;
-use crate::table::Row;
 
 /// The name of the rows of the bare provider.
 pub(crate) const BARE: &str = "fi_pingpong";

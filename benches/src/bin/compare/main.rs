@@ -40,6 +40,7 @@ mod hosts;
 mod libraries;
 mod marks;
 mod page;
+mod row;
 mod table;
 mod turns;
 

@@ -8,16 +8,7 @@ use am_examples::statistics::median;
 use crate::cores::{self, NEAR};
 use crate::libraries::{BEFORE, OURS};
 use crate::marks::{self, Kind, Mark};
-
-/// The name of a measurement, and its number of bytes (for kernels, first_alltoall, memory and start: of tasks).
-pub(crate) type Row = (String, u64);
-
-/// A line of the C program: NAME BYTES NANOSECONDS.
-pub(crate) fn parse(line: &str) -> Option<(Row, f64)> {
-    let mut words = line.split_whitespace();
-    let row = (words.next()?.to_owned(), words.next()?.parse().ok()?);
-    Some((row, words.next()?.parse().ok()?))
-}
+use crate::row::Row;
 
 /// A value, with the core-to-core latency of its turn where that was measured.
 #[derive(Clone, Copy)]

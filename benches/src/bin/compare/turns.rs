@@ -10,8 +10,9 @@ use am_examples::statistics::median;
 use crate::groups::Group;
 use crate::hosts::BareProvider;
 use crate::libraries::{Library, OURS, Placement};
-use crate::table::{Row, Table, is_asked_for};
-use crate::{Arguments, SOURCES, STARTS, below, cores, hosts, marks, said, table};
+use crate::row::{self, Row};
+use crate::table::{Table, is_asked_for};
+use crate::{Arguments, SOURCES, STARTS, below, cores, hosts, marks, said};
 
 /// A library that has too few near turns gets more turns, up to this multiple of the rounds.
 const ROUNDS_MAX: u32 = 3;
@@ -212,7 +213,7 @@ fn run(
     command: impl Fn() -> Command,
 ) -> Result<Vec<(Row, f64)>, Failure> {
     if group != Group::Start {
-        return Ok(said(command(), "the program")?.lines().filter_map(table::parse).collect());
+        return Ok(said(command(), "the program")?.lines().filter_map(row::parse).collect());
     }
     if !is_asked_for("start", only) {
         return Ok(Vec::new());

@@ -156,3 +156,14 @@ impl Drawn<'_> {
         })
     }
 }
+
+/// The jobs of these figures, each once.
+pub(crate) fn jobs_of(figures: &[Figure]) -> Vec<Job> {
+    let mut jobs: Vec<Job> = Vec::new();
+    for job in figures.iter().flat_map(|figure| &figure.series).flat_map(|series| &series.jobs) {
+        if !jobs.contains(job) {
+            jobs.push(*job);
+        }
+    }
+    jobs
+}

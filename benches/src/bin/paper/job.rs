@@ -9,7 +9,6 @@ use am_via_launch::{Bind, Launch, LaunchError};
 use mpi_over_am::{JobSettings, Settings, Table};
 
 use crate::curve::Point;
-use crate::figure::Figure;
 use crate::measure::Measure;
 
 /// Limit for a job, which only a job that hangs reaches.
@@ -135,17 +134,6 @@ fn some_of(lengths: &'static [usize], effort: &Effort) -> impl Iterator<Item = u
         .enumerate()
         .filter(move |(place, _)| place % step == 0 || *place == last)
         .map(|(_, length)| *length)
-}
-
-/// The jobs of these figures, each once.
-pub(crate) fn of_figures(figures: &[Figure]) -> Vec<Job> {
-    let mut jobs: Vec<Job> = Vec::new();
-    for job in figures.iter().flat_map(|figure| &figure.series).flat_map(|series| &series.jobs) {
-        if !jobs.contains(job) {
-            jobs.push(*job);
-        }
-    }
-    jobs
 }
 
 /// Checks that every variable set by a job is a setting: if a setting had been renamed, two curves would be the same.

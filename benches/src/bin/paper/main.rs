@@ -75,7 +75,7 @@ fn make(arguments: &Arguments) -> Result<(), Failure> {
     let usual = if arguments.quick { job::Effort::QUICK } else { job::Effort::FULL };
     let effort = job::Effort { rounds: arguments.rounds.unwrap_or(usual.rounds), ..usual };
     let figures = wanted(&arguments.only)?;
-    let jobs = job::of_figures(&figures);
+    let jobs = figure::jobs_of(&figures);
     job::check_settings(&jobs)?;
     if arguments.list {
         figures.iter().for_each(|figure| list(figure, &effort));
