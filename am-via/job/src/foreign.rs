@@ -108,13 +108,15 @@ fn meet(launcher: &mut dyn Launcher) -> io::Result<Invitation> {
     if first == own || first_of(launcher, first)? != first {
         return lead(launcher);
     }
+    // After the first of these fences, the watchers of other hosts than the first are started.
+    launcher.fence()?;
     launcher.fence()?;
     let job = launcher.get(first, JOB)?;
     Ok(Invitation { task: own, ..Invitation::parse(&job).map_err(io::Error::other)? })
 }
 
-/// What the first task of a host does: it starts the watcher, publishes where the job's files are, and connects the watcher to that of the
-/// first host.
+/// What the first task of a host does: it starts the watcher, and publishes where the job's files are. The first host begins, so that the
+/// other watchers can connect to its watcher.
 fn lead(launcher: &mut dyn Launcher) -> io::Result<Invitation> {
     let firsts =
         (0..launcher.num_tasks()).map(|task| first_of(launcher, task)).collect::<io::Result<Vec<u32>>>()?;
@@ -124,17 +126,21 @@ fn lead(launcher: &mut dyn Launcher) -> io::Result<Invitation> {
     for task in (0..).zip(&hosts).filter(|&(_, &of)| of == host).map(|(task, _)| task) {
         processes.insert(task, Process::of(launcher, task)?.pid);
     }
-    let part = Part { processes, hosts, host };
-    let (watcher, made) = watcher::start(&part)?;
+    let mut part = Part { hosts, host, hub: None, processes };
+    if host != 0 {
+        launcher.fence()?;
+        // Task 0 is the first task of the first host.
+        part.hub = Some(launcher.get(0, HUB)?);
+    }
+    let made = watcher::start(part)?;
     launcher.put(JOB, &made.job)?;
     if let Some(hub) = &made.hub {
         launcher.put(HUB, hub)?;
     }
-    launcher.fence()?;
-    if host != 0 {
-        // Task 0 is the first task of the first host.
-        watcher.join(&launcher.get(0, HUB)?)?;
+    if host == 0 {
+        launcher.fence()?;
     }
+    launcher.fence()?;
     Invitation::parse(&made.job).map_err(io::Error::other)
 }
 

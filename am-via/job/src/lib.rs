@@ -18,6 +18,7 @@
     warn(clippy::print_stdout, clippy::print_stderr, reason = "these panic if the reader has left")
 )]
 
+mod bus;
 #[expect(unsafe_code, reason = "hooks of forked copies; the files of tasks")]
 mod carrier;
 mod error;
@@ -27,13 +28,12 @@ mod heap;
 #[expect(unsafe_code, reason = "descriptors that the launcher passes on")]
 mod invitation;
 mod life;
-mod lines;
 mod log;
-mod mesh;
 mod network;
 mod news;
 mod owner;
 mod record;
+mod supervisor;
 mod wait;
 #[expect(unsafe_code, reason = "starts a detached copy of this process")]
 mod watcher;
@@ -63,14 +63,16 @@ pub mod settings;
 mod variables;
 
 pub use am_events::EventKind;
+pub use bus::{Bus, BusEvent, Message, Outgoing, OwnMessage};
 pub use carrier::Carrier;
 pub use error::JobError;
 pub use failure::{Cause, Failure, signal_of_shell};
 pub use foreign::abort as abort_by_launcher;
 pub use log::log_as_asked;
-pub use news::{News, OwnNews};
+pub use news::News;
 pub use owner::{JobOwner, JobPlan, Record};
 pub use record::{IN_CALLS, Recorded, RecordedEvent, RecordedTally, Recorder, SLEEP};
+pub use supervisor::Supervisor;
 pub use variables::{Variables, is_named_like_a_setting, misspelt};
 pub use wait::{NOTED_AFTER, NotedWait, UnderWay, WaitFacts};
 

@@ -48,11 +48,21 @@ impl News {
         let (kind, value) = cause.encode();
         Self::Failed { task, kind, value, words }
     }
+
+    /// The task that this is about; `None` if it is about the whole job.
+    pub(crate) fn task(&self) -> Option<u32> {
+        match self {
+            Self::Address { task, .. } | Self::Failed { task, .. } | Self::NeverJoined { task } => {
+                Some(*task)
+            }
+            Self::GoesOn(_) => None,
+        }
+    }
 }
 
 impl JobOwner {
     /// Writes a message of another host into this host's files.
-    pub fn hear(&self, news: &News) {
+    pub(crate) fn hear(&self, news: &News) {
         match news {
             News::Address { task, context, address } => self.set_network_address(*task, *context, address),
             News::Failed { task, kind, value, words } => {
@@ -66,7 +76,7 @@ impl JobOwner {
 
 /// Finds the news about one host's tasks.
 #[derive(Debug)]
-pub struct OwnNews {
+pub(crate) struct OwnNews {
     job: Arc<JobOwner>,
     tasks: Vec<u32>,
     addresses: Vec<Option<Vec<u8>>>,
@@ -77,8 +87,7 @@ pub struct OwnNews {
 
 impl OwnNews {
     /// For news about the tasks of `job` on host number `host`; `hosts` has the host of each task.
-    #[must_use]
-    pub fn new(job: &Arc<JobOwner>, hosts: &[u32], host: u32) -> Self {
+    pub(crate) fn new(job: &Arc<JobOwner>, hosts: &[u32], host: u32) -> Self {
         let tasks: Vec<u32> = (0..).zip(hosts).filter(|&(_, &at)| at == host).map(|(task, _)| task).collect();
         Self {
             job: Arc::clone(job),
@@ -91,7 +100,7 @@ impl OwnNews {
     }
 
     /// The news since the last call.
-    pub fn take(&mut self) -> Vec<News> {
+    pub(crate) fn take(&mut self) -> Vec<News> {
         let mut news = Vec::new();
         let goes_on = self.job.continues_on_failure();
         if goes_on != std::mem::replace(&mut self.goes_on, goes_on) {

@@ -1,37 +1,31 @@
 //! The launcher of a job of several hosts: starts an agent on each host, forwards the agents' news to each other, and ends the job when a
 //! part of it fails.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
+use std::ops::Range;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::thread;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
+use super::agent_message::{AgentMessage, Part};
 use super::end_request::SIGNALS;
 use super::hang::{Activity, HangReports, HostsActivity};
 use super::hosts::{self, Host};
 use super::output::{OutputFormat, Sinks};
 use super::report::{of_signal, words_for_closed_output};
-use super::uplink::{self, Down, Frame, Part, Up};
-use super::{Bind, LaunchError, program};
+use super::{Bind, LaunchError, number_of, program};
 use am_via_job::settings::{Settings, Table};
-use am_via_job::{Cause, Failure, News, Record, Recorded, is_named_like_a_setting};
+use am_via_job::{Bus, BusEvent, Cause, Failure, Message, News, Record, Recorded, is_named_like_a_setting};
 use am_via_os::clock;
 use am_via_os::signal::{self, SignalFd};
 
-/// Interval at which the launcher reports to the agents that it is alive.
-const ALIVE_EVERY: Duration = Duration::from_secs(1);
 /// Longest wait for a message before the launcher checks signals, its guard and the time.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// A launcher that has not looked for this long was itself stopped. It then starts to count its agents' silence anew, because messages that
-/// they have sent meanwhile are still unread.
-const STOPPED_AFTER: Duration = Duration::from_secs(1);
 /// How long the tasks may continue after a failure, and after a signal, before the job is ended.
 const GRACE: Duration = Duration::from_secs(1);
 const GRACE_AFTER_SIGNAL: Duration = Duration::from_secs(3);
@@ -101,40 +95,11 @@ fn is_for_all_hosts(name: &str) -> bool {
         || BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
 }
 
-/// An event from an agent's reader.
-enum Event {
-    Said(usize, Up),
-    /// Standard output can't be written; contains the system's error number.
-    OutputClosed(i32),
-    /// The agent's output has ended, or is not that of an agent.
-    Gone(usize, String),
-}
-
+#[derive(Debug)]
 struct Agent {
     name: String,
     child: Child,
-    /// Messages for the thread that writes to the agent: an agent that does not read holds up only this thread.
-    input: Option<Sender<Down>>,
-    /// Whether the agent's reader writes output of its tasks. It hears nothing from the agent meanwhile.
-    is_writing: Arc<AtomicBool>,
     ended: bool,
-    heard_at: Instant,
-}
-
-impl Agent {
-    fn say(&mut self, word: Down) {
-        // An agent that can't be reached is gone, which its reader notices.
-        if let Some(input) = &self.input
-            && input.send(word).is_err()
-        {
-            self.input = None;
-        }
-    }
-
-    fn is_writing(&self) -> bool {
-        // Relaxed: the flag publishes nothing.
-        self.is_writing.load(Ordering::Relaxed)
-    }
 }
 
 impl Hosts {
@@ -147,16 +112,18 @@ impl Hosts {
         let placed = hosts::place(&self.hosts);
         let program = program::find(&self.program, self.wdir.as_deref())?;
         let signals = SignalFd::block(&SIGNALS).map_err(LaunchError::system("taking over signals"))?;
-        let (tell, told) = mpsc::channel();
+        let (tell_closed, closed) = mpsc::channel();
         let names: Vec<String> = placed.iter().map(|&host| self.hosts[host as usize].name.clone()).collect();
+        let silence_max = Settings::from_variables(|name| self.variable(name))?.host_silence_max();
         let mut job = Hub {
-            agents: Vec::new(),
+            agents: BTreeMap::new(),
+            bus: Bus::centre(&placed, None, "its agent", silence_max),
             placed: placed.clone(),
             ends: Ends::default(),
             guard: self.guard,
             deadline: self.timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
             stopped_at: None,
-            silence_max: Settings::from_variables(|name| self.variable(name))?.host_silence_max(),
+            silence_max,
             recorded: if self.record == Record::Nothing {
                 Vec::new()
             } else {
@@ -167,13 +134,13 @@ impl Hosts {
         for (number, host) in (0..).zip(&self.hosts) {
             if placed.contains(&number) {
                 let part = self.part(&program, &placed, number, &host.name)?;
-                job.agents.push(self.start_agent(host, part, job.agents.len(), &tell)?);
+                let agent = self.start_agent(host, part, &mut job.bus, &tell_closed)?;
+                job.agents.insert(number, agent);
             } else {
                 tracing::debug!(host = host.name, "no task runs there");
             }
         }
-        drop(tell);
-        let Ending { exit_code, line } = job.watch(&told, &signals);
+        let Ending { exit_code, line } = job.watch(&closed, &signals);
         Ok(Outcome { exit_code, line, recorded: job.recorded, hosts: names })
     }
 
@@ -223,12 +190,14 @@ impl Hosts {
         })
     }
 
+    /// Starts the agent that runs this part, and connects it to the bus. `tell_closed` gets the system's error number if standard output
+    /// can't be written.
     fn start_agent(
         &self,
         host: &Host,
         part: Part,
-        index: usize,
-        tell: &Sender<Event>,
+        bus: &mut Bus<AgentMessage>,
+        tell_closed: &Sender<i32>,
     ) -> Result<Agent, LaunchError> {
         let own =
             std::fs::read_link("/proc/self/exe").map_err(LaunchError::system("finding this program"))?;
@@ -245,32 +214,39 @@ impl Hosts {
             LaunchError::system("starting an agent")(io::Error::other(what))
         };
         let mut child = command.spawn().map_err(failed)?;
-        let (input, output) = (child.stdin.take(), child.stdout.take());
-        let (say, said) = mpsc::channel();
-        start_thread(move || {
-            if let Some(input) = input {
-                write_words(input, &said);
+        let pipes = child.stdout.take().zip(child.stdin.take()).expect("both were asked for");
+        let number = part.host;
+        bus.add(number, pipes, output_of_tasks(self.output_is_closed, tell_closed.clone()))
+            .map_err(failed)?;
+        bus.send(number, AgentMessage::Start(Box::new(part)).into());
+        Ok(Agent { name: host.name.clone(), child, ended: false })
+    }
+}
+
+/// Writes the output of an agent's tasks, and returns all other messages.
+fn output_of_tasks(
+    is_closed: bool,
+    tell_closed: Sender<i32>,
+) -> impl FnMut(Message<AgentMessage>) -> Option<Message<AgentMessage>> {
+    let mut sinks = Sinks::of_this_process(is_closed);
+    let mut is_broken = false;
+    move |message| {
+        match message {
+            Message::Output(_) if is_broken => {}
+            Message::Output(bytes) => {
+                if let Err(error) = sinks.stdout.write_all(&bytes).and_then(|()| sinks.stdout.flush()) {
+                    is_broken = true;
+                    // Without a receiver, the launcher ends.
+                    let _ = tell_closed.send(error.raw_os_error().unwrap_or(libc::EIO));
+                }
             }
-        })?;
-        let is_writing = Arc::new(AtomicBool::new(false));
-        let mut agent = Agent {
-            name: host.name.clone(),
-            child,
-            input: Some(say),
-            is_writing: Arc::clone(&is_writing),
-            ended: false,
-            heard_at: Instant::now(),
-        };
-        agent.say(Down::Start(Box::new(part)));
-        let (tell, sinks) = (tell.clone(), Sinks::of_this_process(self.output_is_closed));
-        start_thread(move || {
-            let why = output.map_or_else(
-                || "its agent has no output".to_owned(),
-                |output| listen(output, index, sinks, &tell, &is_writing),
-            );
-            let _ = tell.send(Event::Gone(index, why));
-        })?;
-        Ok(agent)
+            // If standard error is closed, that can't be reported anywhere.
+            Message::Errors(bytes) => {
+                drop(sinks.stderr.write_all(&bytes).and_then(|()| sinks.stderr.flush()))
+            }
+            other => return Some(other),
+        }
+        None
     }
 }
 
@@ -291,61 +267,6 @@ fn for_a_shell(word: OsString) -> OsString {
     OsString::from_vec(quoted)
 }
 
-pub(super) fn start_thread(run: impl FnOnce() + Send + 'static) -> Result<(), LaunchError> {
-    let started = thread::Builder::new().name("am-agent".to_owned()).spawn(run);
-    started.map(drop).map_err(LaunchError::system("starting a thread"))
-}
-
-/// Writes messages to an agent until there are no more, or the agent can't be reached.
-fn write_words(mut input: ChildStdin, words: &Receiver<Down>) {
-    while let Ok(word) = words.recv() {
-        if uplink::say(&mut input, &word).is_err() {
-            return;
-        }
-    }
-}
-
-/// Forwards an agent's messages, and writes the output of its tasks. Returns why the agent's output ended.
-fn listen(
-    mut output: ChildStdout,
-    index: usize,
-    mut sinks: Sinks,
-    tell: &Sender<Event>,
-    is_writing: &AtomicBool,
-) -> String {
-    // The output is not locked yet: the wait for another agent's reader counts too.
-    let write = |to: &mut dyn Write, bytes: &[u8]| {
-        is_writing.store(true, Ordering::Relaxed);
-        let written = to.write_all(bytes).and_then(|()| to.flush());
-        is_writing.store(false, Ordering::Relaxed);
-        written
-    };
-    let mut is_broken = false;
-    loop {
-        match uplink::read::<Up>(&mut output) {
-            Ok(None) => return "its agent has ended".to_owned(),
-            Err(error) => {
-                // Something other than the agent may have written plain text here. What is left of this text tells a person more than the
-                // error does.
-                let mut rest = String::new();
-                let _ = output.by_ref().take(4096).read_to_string(&mut rest);
-                return format!("its agent cannot be understood: {error} {}", rest.trim());
-            }
-            Ok(Some(Frame::Output(_))) if is_broken => {}
-            Ok(Some(Frame::Output(bytes))) => {
-                if let Err(error) = write(&mut sinks.stdout, &bytes) {
-                    is_broken = true;
-                    let _ = tell.send(Event::OutputClosed(error.raw_os_error().unwrap_or(libc::EIO)));
-                }
-            }
-            // If standard error is closed, that can't be reported anywhere.
-            Ok(Some(Frame::Errors(bytes))) => drop(write(&mut sinks.stderr, &bytes)),
-            // Without a receiver, the launcher ends.
-            Ok(Some(Frame::Word(word))) => drop(tell.send(Event::Said(index, word))),
-        }
-    }
-}
-
 /// The exit code of the job, and the line about its end.
 #[derive(Debug, Default)]
 struct Ending {
@@ -358,12 +279,12 @@ struct Ending {
 struct Ends {
     /// The first reason to end the job.
     first: Option<Ending>,
-    /// The ends of the agents, in this order; used if `first` is `None`.
-    of_agents: Vec<(usize, Ending)>,
-    /// The agent of the task that failed first. Its report about the end, which is more precise, replaces `first`.
-    first_failed: Option<usize>,
-    /// The agent of the task that failed first while the program went on.
-    first_passed: Option<usize>,
+    /// The ends of the hosts' agents, in this order; used if `first` is `None`.
+    of_agents: Vec<(u32, Ending)>,
+    /// The host of the task that failed first. Its agent's report about the end, which is more precise, replaces `first`.
+    first_failed: Option<u32>,
+    /// The host of the task that failed first while the program went on.
+    first_passed: Option<u32>,
     end_at: Option<Instant>,
     kill_at: Option<Instant>,
     goes_on: bool,
@@ -377,8 +298,8 @@ impl Ends {
         if let Some(first) = self.first {
             return first;
         }
-        let of_first = |&(of, _): &(usize, Ending)| self.first_passed == Some(of);
-        let has_failed = |(_, ending): &(usize, Ending)| ending.exit_code != 0;
+        let of_first = |&(of, _): &(u32, Ending)| self.first_passed == Some(of);
+        let has_failed = |(_, ending): &(u32, Ending)| ending.exit_code != 0;
         let at = self.of_agents.iter().position(|of| of_first(of) && has_failed(of));
         let at = at.or_else(|| self.of_agents.iter().position(has_failed));
         let is_well = self.goes_on && self.of_agents.iter().any(|(_, ending)| ending.exit_code == 0);
@@ -389,8 +310,11 @@ impl Ends {
     }
 }
 
+#[derive(Debug)]
 struct Hub {
-    agents: Vec<Agent>,
+    /// By the numbers of their hosts.
+    agents: BTreeMap<u32, Agent>,
+    bus: Bus<AgentMessage>,
     /// The host of each task.
     placed: Vec<u32>,
     ends: Ends,
@@ -399,23 +323,21 @@ struct Hub {
     deadline: Option<Instant>,
     /// Since when the job is stopped (SIGTSTP). Meanwhile its time does not run.
     stopped_at: Option<Instant>,
-    /// An agent that is silent for this long is lost.
+    /// An agent takes a launcher that is silent for this long for gone.
     silence_max: Duration,
     recorded: Vec<Recorded>,
     doing: HostsActivity,
 }
 
 impl Hub {
-    fn watch(&mut self, told: &Receiver<Event>, signals: &SignalFd) -> Ending {
-        let begun = Instant::now();
-        let (mut alive_at, mut listened_at) = (begun, begun);
-        while self.agents.iter().any(|agent| !agent.ended) {
-            match told.recv_timeout(LOOK_EVERY) {
-                Ok(Event::Said(from, word)) => self.hear(from, word),
-                Ok(Event::OutputClosed(number)) => self.end_unwritten(number),
-                Ok(Event::Gone(from, why)) => self.lose(from, &why),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => break,
+    /// Watches the job to its end. `closed`: the system's error number, if standard output can't be written.
+    fn watch(&mut self, closed: &Receiver<i32>, signals: &SignalFd) -> Ending {
+        while self.agents.values().any(|agent| !agent.ended) {
+            if let Some((from, event)) = self.bus.poll(LOOK_EVERY) {
+                self.handle(from, event);
+            }
+            if let Ok(number) = closed.try_recv() {
+                self.end_unwritten(number);
             }
             while let Some(received) = signals.next() {
                 self.pass_on(received.signal);
@@ -425,48 +347,9 @@ impl Hub {
                 let line = "ended because the first amrun process is gone".to_owned();
                 self.end_with(Ending { exit_code: 137, line }, Duration::ZERO);
             }
-            let now = Instant::now();
-            let is_stopped = self.stopped_at.is_some();
-            let is_late = self.deadline.is_some_and(|deadline| now >= deadline) && !is_stopped;
-            if is_late && self.ends.first.is_none() {
-                self.doing.print();
-                let line = "the time limit was reached while the job still ran".to_owned();
-                self.end_with(Ending { exit_code: 124, line }, Duration::ZERO);
-            }
-            if self.ends.end_at.is_none() && self.ends.kill_at.is_none() && !is_stopped {
-                self.doing.look();
-            }
-            if now.duration_since(alive_at) >= ALIVE_EVERY {
-                alive_at = now;
-                self.say_all(&Down::Alive);
-            }
-            if now.duration_since(listened_at) >= STOPPED_AFTER {
-                self.agents.iter_mut().for_each(|agent| agent.heard_at = now);
-            }
-            listened_at = now;
-            self.lose_the_silent(now);
-            if self.ends.end_at.is_some_and(|end| now >= end) {
-                self.ends.end_at = None;
-                self.ends.kill_at = Some(now + END_WITHIN);
-                self.say_all(&Down::End);
-            }
-            if self.ends.kill_at.is_some_and(|kill| now >= kill) {
-                self.ends.kill_at = None;
-                for at in 0..self.agents.len() {
-                    let agent = &mut self.agents[at];
-                    if !agent.ended {
-                        // The agent's reader notices the end. `kill` fails only if the agent has already ended, so its result is ignored.
-                        let _ = agent.child.kill();
-                        if agent.is_writing() {
-                            // The reader may never notice.
-                            self.lose(at, "the output of its tasks is not read");
-                        }
-                    }
-                }
-            }
+            self.look_at_the_clock(Instant::now());
         }
-        for agent in &mut self.agents {
-            agent.input = None;
+        for agent in self.agents.values_mut() {
             // The agent's last message has arrived by now, so a kill loses nothing.
             let _ = agent.child.kill();
             let _ = agent.child.wait();
@@ -474,42 +357,74 @@ impl Hub {
         std::mem::take(&mut self.ends).ending()
     }
 
-    fn say_all(&mut self, word: &Down) {
-        self.agents.iter_mut().filter(|agent| !agent.ended).for_each(|agent| agent.say(word.clone()));
+    fn look_at_the_clock(&mut self, now: Instant) {
+        let is_stopped = self.stopped_at.is_some();
+        let is_late = self.deadline.is_some_and(|deadline| now >= deadline) && !is_stopped;
+        if is_late && self.ends.first.is_none() {
+            self.doing.print();
+            let line = "the time limit was reached while the job still ran".to_owned();
+            self.end_with(Ending { exit_code: 124, line }, Duration::ZERO);
+        }
+        if self.ends.end_at.is_none() && self.ends.kill_at.is_none() && !is_stopped {
+            self.doing.look();
+        }
+        if self.ends.end_at.is_some_and(|end| now >= end) {
+            self.ends.end_at = None;
+            self.ends.kill_at = Some(now + END_WITHIN);
+            self.send_all(AgentMessage::End);
+        }
+        if self.ends.kill_at.is_some_and(|kill| now >= kill) {
+            self.ends.kill_at = None;
+            let mut stuck = Vec::new();
+            for (&host, agent) in self.agents.iter_mut().filter(|(_, agent)| !agent.ended) {
+                // The agent's reader notices the end, unless it can't write output. `kill` fails only if the agent has already ended.
+                let _ = agent.child.kill();
+                stuck.extend(self.bus.is_busy(host).then_some(host));
+            }
+            stuck.into_iter().for_each(|host| self.lose(host, "the output of its tasks is not read"));
+        }
     }
 
-    fn hear(&mut self, from: usize, word: Up) {
-        self.agents[from].heard_at = Instant::now();
-        match word {
-            Up::AskClock => {
-                let nanoseconds = u64::try_from(clock::monotonic().as_nanos()).unwrap_or(u64::MAX);
-                self.agents[from].say(Down::Clock { nanoseconds });
+    fn send_all(&mut self, message: AgentMessage) {
+        self.bus.send_all(&message.into());
+    }
+
+    fn handle(&mut self, from: u32, event: BusEvent<AgentMessage>) {
+        match event {
+            BusEvent::Lost(why) => self.lose(from, &why),
+            BusEvent::News(News::Failed { task, kind, value, words }) => {
+                self.note_failure(from, task, Cause::decode(kind, value), &words);
             }
-            Up::Recorded { task, recorded } => {
+            BusEvent::News(News::GoesOn(goes_on)) => self.ends.goes_on = goes_on,
+            BusEvent::News(News::Address { .. } | News::NeverJoined { .. }) => {}
+            BusEvent::Own(message) => self.handle_message(from, message),
+        }
+    }
+
+    fn handle_message(&mut self, from: u32, message: AgentMessage) {
+        match message {
+            AgentMessage::AskClock => {
+                let nanoseconds = u64::try_from(clock::monotonic().as_nanos()).unwrap_or(u64::MAX);
+                self.bus.send(from, AgentMessage::Clock { nanoseconds }.into());
+            }
+            AgentMessage::Recorded { task, recorded } if self.are_of(from, task..task.saturating_add(1)) => {
                 if let Some(known) = self.recorded.get_mut(task as usize) {
                     *known = recorded;
                 }
             }
-            Up::Activities { first, tasks } => self.doing.hear(first, tasks),
-            Up::News(news) => {
-                match &news {
-                    News::Failed { task, kind, value, words } => {
-                        self.note_failure(from, *task, Cause::decode(*kind, *value), words)
-                    }
-                    News::GoesOn(goes_on) => self.ends.goes_on = *goes_on,
-                    News::Address { .. } | News::NeverJoined { .. } => {}
-                }
-                let others = (0..).zip(&mut self.agents).filter(|&(index, _)| index != from);
-                others.for_each(|(_, agent)| agent.say(Down::News(news.clone())));
+            AgentMessage::Activities { first, tasks }
+                if self.are_of(from, first..first.saturating_add(number_of(&tasks))) =>
+            {
+                self.doing.hear(first, tasks);
             }
-            Up::Ended { exit_code, line, ended_by_caller } => {
+            AgentMessage::Ended { exit_code, line, ended_by_caller } => {
                 self.note_end(from);
                 if self.ends.first_failed == Some(from) && !ended_by_caller {
                     self.ends.first = Some(Ending { exit_code, line });
                 } else if ended_by_caller && self.ends.first.is_none() {
                     let line = format!(
                         "host {} heard nothing from amrun for {} seconds and ended its tasks",
-                        self.agents[from].name,
+                        self.name_of(from),
                         self.silence_max.as_secs()
                     );
                     self.end_with(Ending { exit_code, line }, Duration::ZERO);
@@ -517,16 +432,26 @@ impl Hub {
                     self.ends.of_agents.push((from, Ending { exit_code, line }));
                 }
             }
-            Up::NotStarted { exit_code, why } => {
+            AgentMessage::NotStarted { exit_code, why } => {
                 self.note_end(from);
-                let line = format!("host {}: {why}", self.agents[from].name);
+                let line = format!("host {}: {why}", self.name_of(from));
                 self.end_with(Ending { exit_code, line }, Duration::ZERO);
             }
+            wrong => tracing::warn!(host = from, ?wrong, "a message that no agent may send is dropped"),
         }
     }
 
+    /// Whether all of these tasks are on this host.
+    fn are_of(&self, host: u32, mut tasks: Range<u32>) -> bool {
+        tasks.all(|task| self.placed.get(task as usize) == Some(&host))
+    }
+
+    fn name_of(&self, host: u32) -> &str {
+        self.agents.get(&host).map_or("", |agent| &agent.name)
+    }
+
     /// Records a failure. The first failure determines the outcome of the job, and ends the job after [`GRACE`] unless the program goes on.
-    fn note_failure(&mut self, from: usize, task: u32, cause: Cause, words: &str) {
+    fn note_failure(&mut self, from: u32, task: u32, cause: Cause, words: &str) {
         if self.ends.goes_on {
             self.ends.first_passed.get_or_insert(from);
             return;
@@ -548,56 +473,34 @@ impl Hub {
 
     /// Ends the job since its output can't be written, as on one host.
     fn end_unwritten(&mut self, number: i32) {
-        self.say_all(&Down::Signal(libc::SIGTERM));
+        self.send_all(AgentMessage::Signal(libc::SIGTERM));
         let exit_code = of_signal(libc::SIGPIPE);
         self.end_with(Ending { exit_code, line: words_for_closed_output(number) }, GRACE);
     }
 
-    /// Records that an agent and its tasks have ended.
-    fn note_end(&mut self, agent: usize) {
-        self.agents[agent].ended = true;
-        for task in self.tasks_of(agent) {
+    /// Records that the agent of a host and its tasks have ended.
+    fn note_end(&mut self, host: u32) {
+        if let Some(agent) = self.agents.get_mut(&host) {
+            agent.ended = true;
+        }
+        for (task, _) in (0..).zip(&self.placed).filter(|&(_, &at)| at == host) {
             self.doing.hear(task, vec![Activity::Ended]);
         }
     }
 
-    /// Handles the loss of an agent and its tasks.
-    fn lose(&mut self, from: usize, why: &str) {
-        if self.agents[from].ended {
-            return;
-        }
-        self.note_end(from);
-        let words = format!("host {} is lost: {why}", self.agents[from].name);
-        for task in self.tasks_of(from) {
-            self.say_all(&Down::News(News::failed(task, Cause::HostLost, words.clone())));
-        }
+    /// Handles the loss of a host's agent and its tasks.
+    fn lose(&mut self, host: u32, why: &str) {
+        let Some(agent) = self.agents.get_mut(&host).filter(|agent| !agent.ended) else { return };
+        let _ = agent.child.kill();
+        let words = format!("host {} is lost: {why}", agent.name);
+        self.note_end(host);
+        self.bus.lose(host, &words);
         let ending = Ending { exit_code: 1, line: words };
         if self.ends.goes_on {
-            self.ends.first_passed.get_or_insert(from);
-            self.ends.of_agents.push((from, ending));
+            self.ends.first_passed.get_or_insert(host);
+            self.ends.of_agents.push((host, ending));
         } else {
             self.end_with(ending, GRACE);
-        }
-    }
-
-    /// The tasks of an agent. Agents are started in order for the hosts that have tasks.
-    fn tasks_of(&self, agent: usize) -> Vec<u32> {
-        let mut hosts = self.placed.clone();
-        hosts.dedup();
-        let of_host = |&(_, &at): &(u32, &u32)| Some(&at) == hosts.get(agent);
-        (0..).zip(&self.placed).filter(of_host).map(|(task, _)| task).collect()
-    }
-
-    fn lose_the_silent(&mut self, now: Instant) {
-        // The messages of an agent whose reader writes output, which a person may read slowly, are still unread.
-        let writing = self.agents.iter_mut().filter(|agent| agent.is_writing());
-        writing.for_each(|agent| agent.heard_at = now);
-        let is_silent =
-            |agent: &Agent| !agent.ended && now.duration_since(agent.heard_at) >= self.silence_max;
-        let silent: Vec<usize> = (0..self.agents.len()).filter(|&at| is_silent(&self.agents[at])).collect();
-        for at in silent {
-            let _ = self.agents[at].child.kill();
-            self.lose(at, &format!("nothing was heard from it for {} seconds", self.silence_max.as_secs()));
         }
     }
 
@@ -608,7 +511,7 @@ impl Hub {
             *deadline += stopped_at.elapsed();
         }
         self.doing.put_off();
-        self.say_all(&Down::Signal(libc::SIGCONT));
+        self.send_all(AgentMessage::Signal(libc::SIGCONT));
     }
 
     /// Forwards a signal to the tasks; SIGTSTP as SIGSTOP. SIGUSR2 also prints a report. A signal other than these, SIGUSR1 and SIGCONT
@@ -617,7 +520,7 @@ impl Hub {
         match number {
             // The tasks are in no process group of this host's terminal.
             libc::SIGTSTP => {
-                self.say_all(&Down::Signal(libc::SIGSTOP));
+                self.send_all(AgentMessage::Signal(libc::SIGSTOP));
                 self.stopped_at.get_or_insert_with(Instant::now);
                 return;
             }
@@ -628,14 +531,14 @@ impl Hub {
             if number == libc::SIGUSR2 {
                 self.doing.print();
             }
-            return self.say_all(&Down::Signal(number));
+            return self.send_all(AgentMessage::Signal(number));
         }
         let grace = if std::mem::replace(&mut self.ends.signalled, true) {
             Duration::ZERO
         } else {
             GRACE_AFTER_SIGNAL
         };
-        self.say_all(&Down::Signal(number));
+        self.send_all(AgentMessage::Signal(number));
         let exit_code = u8::try_from(128 + number).unwrap_or(255);
         self.end_with(Ending { exit_code, line: format!("ended by {}", signal::name(number)) }, grace);
     }
@@ -651,6 +554,8 @@ fn code_of(cause: Cause) -> u8 {
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
     use super::*;
 
     #[test]
@@ -676,7 +581,8 @@ mod tests {
             ([0, 0, 0], None, 0),
         ] {
             for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0]] {
-                let of_agents = order.into_iter().map(|agent| (agent, ending(codes[agent]))).collect();
+                let of_agents =
+                    order.into_iter().map(|agent| (agent, ending(codes[agent as usize]))).collect();
                 let ends = Ends { of_agents, first_passed, goes_on: true, ..Ends::default() };
                 assert_eq!(ends.ending().exit_code, wanted, "{codes:?} in order {order:?}");
             }
@@ -726,19 +632,16 @@ mod tests {
         }
     }
 
-    fn start(job: &Hosts) -> (Agent, Receiver<Event>) {
-        let (tell, told) = mpsc::channel();
-        let part = job.part("/bin/true".as_ref(), &[0], 0, "a").unwrap();
-        (job.start_agent(&host(), part, 0, &tell).unwrap(), told)
-    }
-
     #[test]
     fn an_agent_that_does_not_read_does_not_hold_up_its_launcher() {
         let (done, end) = mpsc::channel();
         thread::spawn(move || {
             // More than a pipe holds.
-            let (mut agent, _told) = start(&job(vec!["x".repeat(1 << 20).into()]));
-            agent.say(Down::Alive);
+            let job = job(vec!["x".repeat(1 << 20).into()]);
+            let part = job.part("/bin/true".as_ref(), &[0], 0, "a").unwrap();
+            let mut bus = Bus::centre(&[0], None, "its agent", Duration::from_secs(60));
+            let mut agent = job.start_agent(&host(), part, &mut bus, &mpsc::channel().0).unwrap();
+            bus.send_all(&Message::Alive);
             let _ = agent.child.kill();
             let _ = agent.child.wait();
             done.send(()).unwrap();

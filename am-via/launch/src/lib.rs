@@ -27,6 +27,7 @@
 )]
 
 mod agent;
+mod agent_message;
 mod allocation;
 mod end_request;
 mod error;
@@ -44,7 +45,6 @@ mod report;
 mod spawn;
 mod supervise;
 mod sweeper;
-mod uplink;
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -55,17 +55,17 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use am_via_job::settings::{Settings, Table};
-use am_via_job::{JobOwner, JobPlan, Variables};
+use am_via_job::{Bus, JobOwner, JobPlan, Variables};
 use am_via_os::process::{self, PidFd};
 use am_via_os::sched;
 use am_via_os::signal::SignalFd;
 use am_via_os::standard_output;
 use serde::{Deserialize, Serialize};
 
+use agent_message::AgentMessage;
 use end_request::{EndRequest, SIGNALS};
 use spawn::{Spawned, TaskProcess};
-use supervise::{Supervisor, Watched};
-use uplink::Uplink;
+use supervise::{HostLauncher, Watched};
 
 pub use agent::run_agent;
 pub use allocation::Allocation;
@@ -125,12 +125,12 @@ pub struct Launch {
     record: Record,
     grace: Duration,
     own_process: Option<u32>,
-    /// The first task on this host, for a job of several hosts.
-    first: u32,
-    /// The host of each task of such a job.
+    /// The host of each task, if this is an agent's part of a job; otherwise empty.
     hosts: Vec<u32>,
-    /// Where the output is sent in a job of several hosts.
-    uplink: Option<Uplink>,
+    /// The number of this host.
+    host: u32,
+    /// The first task on this host.
+    first: u32,
 }
 
 impl Launch {
@@ -153,9 +153,9 @@ impl Launch {
             record: Record::Nothing,
             grace: GRACE,
             own_process: None,
-            first: 0,
             hosts: Vec::new(),
-            uplink: None,
+            host: 0,
+            first: 0,
         }
     }
 
@@ -274,39 +274,20 @@ impl Launch {
     /// # Errors
     /// The job could not be started.
     pub fn start(self) -> Result<Running, LaunchError> {
-        members::check_proc()?;
-        keep_ended_children();
-        self.check_wdir()?;
-        let program = program::find(&self.program, self.wdir.as_deref())?;
-        let settings = Settings::from_variables(|name| self.variable(name))?;
-        let silence_max = settings.host_silence_max();
-        let cpus = self.cpus()?;
-        let job = Arc::new(JobOwner::create(&JobPlan {
-            num_tasks: if self.hosts.is_empty() { self.tasks } else { number_of(&self.hosts) },
-            settings,
-            others: self.variables(),
-            record: self.record,
-            // The job names the processors of its tasks by their numbers in the job.
-            cpus: std::iter::repeat_n(Vec::new(), self.first as usize).chain(cpus.clone()).collect(),
-            hosts: self.hosts.clone(),
-        })?);
-        let (end, bell) = EndRequest::new().map_err(LaunchError::system("making a pipe"))?;
-        let end = Arc::new(end);
-        let watched = self.watched(bell)?;
-        tracing::debug!(tasks = self.tasks, ?program, ?cpus, record = ?self.record, "the job's memory is made");
+        let prepared = self.prepare()?;
+        let (job, end, first) = (Arc::clone(&prepared.job), Arc::clone(&prepared.end), prepared.launch.first);
         let (tell, told) = mpsc::channel();
-        let first = self.first;
-        let supervising = {
-            let (job, end) = (Arc::clone(&job), Arc::clone(&end));
-            move || supervise_job(&self, &program, &cpus, job, end, watched, &tell)
-        };
         // Tasks die with the thread that started them, so they are started by a thread that stays until they are gone.
         let thread = thread::Builder::new()
             .name("am-launcher".to_owned())
-            .spawn(supervising)
+            .spawn(move || {
+                // The caller waits for this message. If the caller is gone, dropping the handle ends the job.
+                let started = |tasks: &Arc<[TaskProcess]>| drop(tell.send(Arc::clone(tasks)));
+                prepared.run(None, started)
+            })
             .map_err(LaunchError::system("starting a thread"))?;
         match told.recv() {
-            Ok(tasks) => Ok(Running { job, first, tasks, end, silence_max, thread: Some(thread) }),
+            Ok(tasks) => Ok(Running { job, first, tasks, end, thread: Some(thread) }),
             // The thread ended without starting the tasks; its result says why.
             Err(_) => match join(thread) {
                 Err(error) => Err(error),
@@ -317,14 +298,41 @@ impl Launch {
         }
     }
 
+    /// Makes what the tasks need.
+    fn prepare(self) -> Result<Prepared, LaunchError> {
+        members::check_proc()?;
+        keep_ended_children();
+        self.check_wdir()?;
+        let program = program::find(&self.program, self.wdir.as_deref())?;
+        let settings = Settings::from_variables(|name| self.variable(name))?;
+        let silence_max = settings.host_silence_max();
+        let cpus = self.cpus()?;
+        let job = Arc::new(JobOwner::create(&JobPlan {
+            num_tasks: if self.is_part() { number_of(&self.hosts) } else { self.tasks },
+            settings,
+            others: self.variables(),
+            record: self.record,
+            // The job names the processors of its tasks by their numbers in the job.
+            cpus: std::iter::repeat_n(Vec::new(), self.first as usize).chain(cpus.clone()).collect(),
+            hosts: self.hosts.clone(),
+        })?);
+        let (end, bell) = EndRequest::new().map_err(LaunchError::system("making a pipe"))?;
+        let watched = self.watched(bell)?;
+        tracing::debug!(tasks = self.tasks, ?program, ?cpus, record = ?self.record, "the job's memory is made");
+        Ok(Prepared { launch: self, program, cpus, job, end: Arc::new(end), watched, silence_max })
+    }
+
     /// Runs only the tasks of the job that are on `host`; `hosts` has the host of each task, and the tasks of a host are consecutive. The
-    /// output is sent over `uplink`.
-    fn part_of(mut self, hosts: Vec<u32>, host: u32, uplink: Uplink) -> Self {
+    /// output is sent to the launcher of the whole job.
+    fn part_of(mut self, hosts: Vec<u32>, host: u32) -> Self {
         self.first = number_of(&hosts[..hosts.iter().position(|&at| at == host).unwrap_or(0)]);
         self.tasks = number_of(&hosts.iter().filter(|&&at| at == host).collect::<Vec<_>>());
-        self.hosts = hosts;
-        self.uplink = Some(uplink);
+        (self.hosts, self.host) = (hosts, host);
         self
+    }
+
+    fn is_part(&self) -> bool {
+        !self.hosts.is_empty()
     }
 
     fn check_wdir(&self) -> Result<(), LaunchError> {
@@ -352,7 +360,7 @@ impl Launch {
         let set = self.env.iter().rev().find(|(key, _)| key == OsStr::new(name));
         match set {
             Some((_, value)) => Some(value.to_string_lossy().into_owned()),
-            None if self.uplink.is_some() => None,
+            None if self.is_part() => None,
             None => std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()),
         }
     }
@@ -412,19 +420,32 @@ fn number_of<T>(tasks: &[T]) -> u32 {
     u32::try_from(tasks.len()).unwrap_or(u32::MAX)
 }
 
-fn supervise_job(
-    launch: &Launch,
-    program: &std::path::Path,
-    cpus: &[Vec<usize>],
+/// A job whose memory is made, before its tasks are started.
+#[derive(Debug)]
+struct Prepared {
+    launch: Launch,
+    program: PathBuf,
+    cpus: Vec<Vec<usize>>,
     job: Arc<JobOwner>,
     end: Arc<EndRequest>,
     watched: Watched,
-    tell: &mpsc::Sender<Arc<[TaskProcess]>>,
-) -> Result<Report, LaunchError> {
-    let spawned: Spawned = spawn::spawn(launch, program, cpus, &job, &end)?;
-    // The caller waits for this message. If the caller is gone, dropping the handle ends the job.
-    let _ = tell.send(Arc::clone(&spawned.tasks));
-    Supervisor::new(launch, job, spawned, end, watched).run()
+    /// A supervisor that is silent for this long is taken for gone.
+    silence_max: Duration,
+}
+
+impl Prepared {
+    /// Starts the tasks, calls `started`, and watches the tasks to their end. `bus`: the connection to the launcher of the whole job, if
+    /// that is another one.
+    fn run(
+        self,
+        bus: Option<&mut Bus<AgentMessage>>,
+        started: impl FnOnce(&Arc<[TaskProcess]>),
+    ) -> Result<Report, LaunchError> {
+        let Self { launch, program, cpus, job, end, watched, .. } = self;
+        let spawned: Spawned = spawn::spawn(&launch, &program, &cpus, &job, &end)?;
+        started(&spawned.tasks);
+        HostLauncher::new(&launch, job, spawned, end, watched, bus).run()
+    }
 }
 
 fn join(thread: JoinHandle<Result<Report, LaunchError>>) -> Result<Report, LaunchError> {
@@ -442,8 +463,6 @@ pub struct Running {
     first: u32,
     tasks: Arc<[TaskProcess]>,
     end: Arc<EndRequest>,
-    /// An agent takes a launcher that is silent for this long for gone.
-    silence_max: Duration,
     thread: Option<JoinHandle<Result<Report, LaunchError>>>,
 }
 
@@ -477,23 +496,6 @@ impl Running {
         self.signal(task, libc::SIGKILL);
     }
 
-    /// Sends a signal to all processes of the job. A signal that does not end a job (SIGUSR1, SIGUSR2) is sent only to processes that catch
-    /// it.
-    fn signal_all(&self, signal: i32) {
-        for task in self.tasks.iter() {
-            let members = spawn::members_below(task.pid);
-            match signal {
-                libc::SIGUSR1 | libc::SIGUSR2 => members.signal_those_who_catch(signal),
-                _ => members.signal(signal),
-            }
-        }
-    }
-
-    /// Whether the job has ended, so that [`wait`](Self::wait) returns at once.
-    fn is_over(&self) -> bool {
-        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
-    }
-
     /// Asks for the immediate end of the job.
     pub fn end(&self) {
         self.end.ask(EndedBy::Caller);
@@ -512,26 +514,33 @@ impl Running {
 /// The text that `amrun --verbose` prints about the tasks of this host.
 #[must_use]
 pub fn describe(running: &Running) -> String {
-    let tasks = running.tasks.len();
+    description(&running.tasks)
+}
+
+fn description(tasks: &[TaskProcess]) -> String {
     let cpus = sched::allowed_cpus().len();
-    let pids: Vec<String> = running.tasks.iter().map(|task| task.pid.to_string()).collect();
-    let sharing = if tasks > cpus {
+    let pids: Vec<String> = tasks.iter().map(|task| task.pid.to_string()).collect();
+    let sharing = if tasks.len() > cpus {
         "; there are more tasks than processors, so waits do not spin before they sleep"
     } else {
         ""
     };
-    format!("{tasks} tasks (processes {}) on {cpus} processors{sharing}", pids.join(" "))
+    format!("{} tasks (processes {}) on {cpus} processors{sharing}", tasks.len(), pids.join(" "))
 }
 
 /// A line for each task of this host with the processors on which the system now lets it run.
 #[must_use]
 pub fn bindings(running: &Running) -> String {
+    bindings_of(running.first, &running.tasks)
+}
+
+fn bindings_of(first: u32, tasks: &[TaskProcess]) -> String {
     let line = |(task, process): (u32, &TaskProcess)| {
         let status = std::fs::read_to_string(format!("/proc/{}/status", process.pid)).unwrap_or_default();
         let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
         format!("amrun: task {task} may run on processors {}\n", allowed.unwrap_or("(it has ended)").trim())
     };
-    (running.first..).zip(running.tasks.iter()).map(line).collect()
+    (first..).zip(tasks).map(line).collect()
 }
 
 impl Drop for Running {

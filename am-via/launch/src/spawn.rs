@@ -10,7 +10,7 @@ use super::end_request::{EndRequest, SIGNALS};
 use super::members::Members;
 use super::output::{Forwarder, OutputFormat, Sinks, Source};
 use super::sweeper::Sweeper;
-use super::{Launch, LaunchError, Output};
+use super::{Launch, LaunchError, Output, agent_message};
 use am_via_job::JobOwner;
 use am_via_os::process::{BeforeExec, PidFd, before_exec};
 
@@ -78,9 +78,9 @@ pub(super) fn spawn(
                 Output::Forward(format) => format,
                 Output::Capture { .. } => OutputFormat::default(),
             };
-            let sinks = match &launch.uplink {
-                Some(uplink) => uplink.sinks(),
-                None => Sinks::of_this_process(launch.output_is_closed),
+            let sinks = match launch.is_part() {
+                true => agent_message::sinks(),
+                false => Sinks::of_this_process(launch.output_is_closed),
             };
             Forwarder::start(sources, launch.first + launch.tasks, format, sinks, Arc::clone(end)).map(Some)
         }

@@ -1,4 +1,4 @@
-//! Watches a job to its end: deaths, signals, the time, and the guard.
+//! Watches this host's part of a job to its end: deaths, signals, the time, the guard, and what other hosts tell.
 //!
 //! A loop waits until a process ends, a signal or a request arrives, or a deadline passes, and then checks everything.
 
@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::agent_message::AgentMessage;
 use super::end_request::EndRequest;
 use super::hang::HangWatch;
 use super::members::{self, Members};
@@ -17,7 +18,9 @@ use super::report::{EndedBy, Report, TaskReport};
 use super::spawn::{Spawned, TaskProcess};
 use super::sweeper::Sweeper;
 use super::{Launch, LaunchError};
-use am_via_job::{Cause, Failure, JOB_VARIABLE, JobOwner, TaskState, signal_of_shell};
+use am_via_job::{
+    Bus, BusEvent, Cause, Failure, JOB_VARIABLE, JobOwner, Supervisor, TaskState, signal_of_shell,
+};
 use am_via_os::limits;
 use am_via_os::poll;
 use am_via_os::process::{Ended, PidFd};
@@ -33,12 +36,9 @@ const LOOK_EVERY_YOUNG: Duration = Duration::from_millis(20);
 const LOOK_EVERY_OLD: Duration = Duration::from_millis(250);
 /// Age up to which a job is young.
 const YOUNG: Duration = Duration::from_secs(2);
-/// How long the launcher waits for the cause of a death behind a wrapper. Before Linux 6.15 the system does not report the cause after the
-/// wrapper has reaped its child; then the wrapper's own end may tell. The launcher looks every [`LOOK_EVERY_LEAVING`].
-const TOLD_WITHIN: Duration = Duration::from_millis(200);
-/// The same while the wrapper has not reaped its child. On a busy machine it may not have run since its child ended.
+/// How long the launcher waits for the cause of a death behind a wrapper that has not reaped its child: on a busy machine it may not have
+/// run since its child ended.
 const REAPED_WITHIN: Duration = Duration::from_secs(2);
-const LOOK_EVERY_LEAVING: Duration = Duration::from_millis(1);
 /// How often orphans that became children of this process are reaped.
 const REAP_EVERY: Duration = Duration::from_secs(5);
 /// How long the launcher waits for more output when all processes of the job are gone and only others hold an output open.
@@ -58,12 +58,8 @@ enum Attached {
     NotYet,
     /// The task is the process that the launcher started.
     Direct,
-    /// The task runs behind a wrapper.
-    Behind(PidFd),
-    /// The task ran behind a wrapper and was seen to have ended at this time; how it ended is not known yet.
-    Leaving(PidFd, Instant),
-    /// The task ran behind a wrapper and has ended.
-    Gone,
+    /// The task runs, or ran, behind a wrapper. The supervisor watches it.
+    Behind,
 }
 
 #[derive(Debug)]
@@ -77,29 +73,11 @@ struct Watch {
 }
 
 impl Watch {
-    /// Looks for the end of the task's own process behind a wrapper. Returns whether that process has ended, and its cause is known or will
-    /// not become known.
-    fn look_behind(&mut self, now: Instant) -> bool {
-        self.attached = match std::mem::replace(&mut self.attached, Attached::Gone) {
-            Attached::Behind(process) if process.has_ended() => Attached::Leaving(process, now),
-            other => other,
-        };
-        if let Attached::Leaving(process, since) = &self.attached {
-            self.behind = process.ended_elsewhere();
-            let patience = if process.is_unreaped() { REAPED_WITHIN } else { TOLD_WITHIN };
-            if self.behind.is_some() || now.duration_since(*since) >= patience {
-                self.attached = Attached::Gone;
-            }
-        }
-        matches!(self.attached, Attached::Gone)
-    }
-
     /// The cause of the task's end, derived from its wrapper's end. If a shell's program is killed, the shell exits with 128 plus the
     /// signal's number.
     fn cause_by_wrapper(&self, ended: Ended) -> Cause {
-        let is_behind = !matches!(self.attached, Attached::NotYet | Attached::Direct);
         match ended {
-            Ended::Exited(code) if is_behind => {
+            Ended::Exited(code) if matches!(self.attached, Attached::Behind) => {
                 signal_of_shell(code).map_or(Cause::Exited(code), Cause::Signalled)
             }
             ended => ended.into(),
@@ -111,10 +89,13 @@ impl Watch {
     }
 }
 
-/// Watches one job.
+/// The launcher of one host's tasks.
 #[derive(Debug)]
-pub(super) struct Supervisor {
+pub(super) struct HostLauncher<'bus> {
     job: Arc<JobOwner>,
+    supervisor: Supervisor,
+    /// The connection to the launcher of the whole job, if that is another one.
+    bus: Option<&'bus mut Bus<AgentMessage>>,
     /// The first task on this host.
     first: u32,
     tasks: Arc<[TaskProcess]>,
@@ -144,13 +125,14 @@ pub(super) struct Supervisor {
     hangs: Option<HangWatch>,
 }
 
-impl Supervisor {
+impl<'bus> HostLauncher<'bus> {
     pub(super) fn new(
         launch: &Launch,
         job: Arc<JobOwner>,
         spawned: Spawned,
         end: Arc<EndRequest>,
         watched: Watched,
+        bus: Option<&'bus mut Bus<AgentMessage>>,
     ) -> Self {
         let Spawned { tasks, forwarder, sweeper, members } = spawned;
         let watch =
@@ -158,6 +140,8 @@ impl Supervisor {
         let now = Instant::now();
         Self {
             watches: tasks.iter().map(watch).collect(),
+            supervisor: Supervisor::new(&job, &launch.hosts, launch.host, REAPED_WITHIN),
+            bus,
             job,
             first: launch.first,
             tasks,
@@ -207,8 +191,22 @@ impl Supervisor {
         Ok(())
     }
 
-    fn wait(&self) -> io::Result<()> {
-        let mut files: Vec<BorrowedFd<'_>> = Vec::new();
+    /// Waits until something has happened, or it is time to look. Meanwhile exchanges news with the other hosts.
+    fn wait(&mut self) -> io::Result<()> {
+        let until = self.longest_wait().map(|longest| Instant::now() + longest);
+        loop {
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            let limit = left.into_iter().chain(self.supervisor.wait_max(self.bus.is_some())).min();
+            let has_happened = poll::poll(&self.files(), limit)?.contains(&true);
+            self.look_at_bus();
+            if has_happened || left.is_some_and(|left| left.is_zero()) {
+                return Ok(());
+            }
+        }
+    }
+
+    fn files(&self) -> Vec<BorrowedFd<'_>> {
+        let mut files: Vec<BorrowedFd<'_>> = self.supervisor.files().collect();
         if !self.request_seen {
             files.push(self.watched.bell.as_fd());
         }
@@ -218,15 +216,9 @@ impl Supervisor {
                 files.push(guard.as_fd());
             }
         }
-        for (task, watch) in self.tasks.iter().zip(&self.watches) {
-            if watch.ended.is_none() {
-                files.push(task.process.as_fd());
-            }
-            if let Attached::Behind(process) = &watch.attached {
-                files.push(process.as_fd());
-            }
-        }
-        poll::poll(&files, self.longest_wait()).map(|_| ())
+        let running = self.tasks.iter().zip(&self.watches).filter(|(_, watch)| watch.ended.is_none());
+        files.extend(running.map(|(task, _)| task.process.as_fd()));
+        files
     }
 
     fn longest_wait(&self) -> Option<Duration> {
@@ -242,9 +234,7 @@ impl Supervisor {
             // A process that its wrapper has left behind may still join.
             Some(_) => self.has_ended_well_without_joining(index),
         };
-        if self.watches.iter().any(|watch| matches!(watch.attached, Attached::Leaving(..))) {
-            waits.push(LOOK_EVERY_LEAVING);
-        }
+        waits.extend(self.supervisor.wait_max(false));
         // Another host may tell that one of its tasks will not join.
         if self.has_other_hosts() || self.watches.iter().enumerate().any(is_looked_for) {
             let young = now.duration_since(self.started) < YOUNG;
@@ -254,6 +244,21 @@ impl Supervisor {
             waits.push(REAP_EVERY);
         }
         waits.into_iter().min()
+    }
+
+    /// Exchanges news with the other hosts, and does what the launcher of the whole job wants.
+    fn look_at_bus(&mut self) {
+        let Some(bus) = &mut self.bus else { return };
+        for (_, event) in self.supervisor.exchange(bus) {
+            match event {
+                BusEvent::Own(AgentMessage::Signal(number @ (libc::SIGUSR1 | libc::SIGUSR2))) => {
+                    self.members.signal_those_who_catch(number);
+                }
+                BusEvent::Own(AgentMessage::Signal(number)) => self.members.signal(number),
+                BusEvent::Own(AgentMessage::End) | BusEvent::Lost(_) => self.end.ask(EndedBy::Caller),
+                BusEvent::Own(_) | BusEvent::News(_) => {}
+            }
+        }
     }
 
     fn look_at_signals(&mut self) {
@@ -337,21 +342,17 @@ impl Supervisor {
 
     /// Finds processes that attached behind wrappers, so that their deaths are noticed at once.
     fn look_for_attached(&mut self) {
-        let first = self.first;
         for (index, watch) in self.watches.iter_mut().enumerate() {
-            let direct = self.tasks[index].pid;
-            let Some(pid) =
-                self.job.pid(number(first, index)).filter(|_| matches!(watch.attached, Attached::NotYet))
-            else {
-                continue;
-            };
-            watch.attached = match PidFd::open(pid) {
-                _ if pid == direct => Attached::Direct,
-                Ok(process) => {
-                    self.job.set_watched(number(first, index));
-                    Attached::Behind(process)
+            let task = number(self.first, index);
+            let is_new = |_: &u32| matches!(watch.attached, Attached::NotYet);
+            watch.attached = match self.job.pid(task).filter(is_new) {
+                None => continue,
+                Some(pid) if pid == self.tasks[index].pid => Attached::Direct,
+                Some(pid) => {
+                    self.supervisor.watch(task, PidFd::open(pid).ok());
+                    self.job.set_watched(task);
+                    Attached::Behind
                 }
-                Err(_) => Attached::Gone,
             };
         }
     }
@@ -438,8 +439,8 @@ impl Supervisor {
         // If several died at the same time, a signal is more likely the cause, and an exit code its consequence.
         died.sort_by_key(|(_, ended)| matches!(ended, Ended::Exited(_)));
         // Tasks behind wrappers first: the exit code of a wrapper is a consequence of its task's end.
-        for index in 0..self.watches.len() {
-            self.look_behind_wrapper(index);
+        for (task, ended) in self.supervisor.ended() {
+            self.handle_end_behind((task - self.first) as usize, ended);
         }
         for (index, ended) in died {
             self.handle_death(index, ended);
@@ -481,19 +482,20 @@ impl Supervisor {
     }
 
     /// Records the end of a task's own process behind its wrapper. The wrapper may still run.
-    fn look_behind_wrapper(&mut self, index: usize) {
-        let now = Instant::now();
-        if !self.watches[index].look_behind(now) || self.watches[index].killed {
+    fn handle_end_behind(&mut self, index: usize, ended: Option<Ended>) {
+        let was_running = self.job.state(self.number(index)) == TaskState::Running;
+        let watch = &mut self.watches[index];
+        watch.behind = ended;
+        if watch.killed {
             return;
         }
-        let was_running = self.job.state(self.number(index)) == TaskState::Running;
-        let watch = &self.watches[index];
-        match (watch.behind, watch.ended) {
+        match (ended, watch.ended) {
             (Some(ended), _) if was_running || ended != Ended::Exited(0) => {
-                self.record_death(index, ended.into())
+                self.record_death(index, ended.into());
             }
             (None, Some(ended)) if was_running && ended != Ended::Exited(0) => {
-                self.record_death(index, watch.cause_by_wrapper(ended));
+                let cause = watch.cause_by_wrapper(ended);
+                self.record_death(index, cause);
             }
             (None, _) if was_running => self.record_death(index, Cause::Vanished),
             _ => {}
@@ -587,6 +589,8 @@ impl Supervisor {
             self.reap_orphans();
         }
         self.tasks.iter().for_each(|task| task.process.reap());
+        // News from the last moments of the job.
+        self.look_at_bus();
         Report {
             failure: self.failure(&last_lines),
             first: self.first,
@@ -602,6 +606,7 @@ impl Supervisor {
     /// Whether the launcher must end although the reader of its output has not read everything.
     fn must_end(&mut self) -> bool {
         self.look_at_signals();
+        self.look_at_bus();
         if let Some(reason) = self.end.asked().filter(|reason| !matches!(reason, EndedBy::OutputClosed(_))) {
             self.ended_by.get_or_insert(reason);
         }

@@ -85,11 +85,16 @@ const APART: &str = "(apart)";
 
 /// Runs `body` in tasks on the hosts of these names, waits until no process of the job is left, and returns how the tasks ended. In a task,
 /// this function does not return. The empty name stands for this host's name.
+fn launched(test: &str, hosts: &[&str], body: fn()) -> Ended {
+    launched_with(&[], test, hosts, body)
+}
+
+/// [`launched`] with these variables.
 #[expect(
     clippy::exit,
     reason = "a task has to end with its body; otherwise it would run the rest of the test"
 )]
-fn launched(test: &str, hosts: &[&str], body: fn()) -> Ended {
+fn launched_with(variables: &[(&str, &str)], test: &str, hosts: &[&str], body: fn()) -> Ended {
     if std::env::var_os("PMI_FD").is_some() {
         body();
         println!("the body has ended");
@@ -112,7 +117,12 @@ fn launched(test: &str, hosts: &[&str], body: fn()) -> Ended {
             command.args(["--exact", &format!("pmi::{test}"), "--nocapture", "--test-threads=1"]);
             command.env("PMI_FD", theirs.as_raw_fd().to_string()).env_remove("AM_JOB");
             command.env("PMI_RANK", task.to_string()).env("PMI_SIZE", hosts.len().to_string());
-            command.env(MARK, &mark).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            command
+                .envs(variables.iter().copied())
+                .env(MARK, &mark)
+                .stdin(Stdio::null())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped());
             before_exec(
                 &mut command,
                 BeforeExec { inherit: vec![theirs.as_raw_fd()], ..BeforeExec::default() },
@@ -140,6 +150,64 @@ fn launched(test: &str, hosts: &[&str], body: fn()) -> Ended {
     threads.into_iter().for_each(|thread| thread.join().expect("the launcher's thread"));
     let heard = std::mem::take(&mut *heard.lock().expect("no thread is left"));
     Ended { tasks, heard }
+}
+
+/// The watcher on this task's host, which this task, the first one there, has started: a copy of this process.
+fn own_watcher() -> u32 {
+    let own = std::fs::read("/proc/self/environ").expect("a task can read its own variables");
+    let is_ours = |pid: &u32| {
+        let read = |what: &str| std::fs::read(format!("/proc/{pid}/{what}")).unwrap_or_default();
+        read("comm") == b"am-watcher\n" && read("environ") == own
+    };
+    let processes = std::fs::read_dir("/proc").expect("a system with /proc").filter_map(Result::ok);
+    let mut pids = processes.filter_map(|process| process.file_name().to_str()?.parse().ok());
+    pids.find(is_ours).expect("the watcher runs as long as this task does")
+}
+
+/// The host of task 1 is lost, because its watcher gets this signal. Task 0 waits until it knows that, and prints the cause.
+fn lose_a_host(name: &str) {
+    let task = Task::join().expect("the launcher tells of the job");
+    let job: &Arc<Job> = task.job();
+    job.set_continue_on_failure(true);
+    let signal = |name: &str, pid: u32| {
+        let sent = Command::new("kill").args([name, &pid.to_string()]).status();
+        assert!(sent.expect("a shell's kill").success());
+    };
+    if task.number() == 1 {
+        let watcher = own_watcher();
+        signal(name, watcher);
+        if name == "-STOP" {
+            std::thread::sleep(Duration::from_secs(5));
+            signal("-CONT", watcher);
+        }
+        return;
+    }
+    while !job.is_failed(1) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    println!("{}", job.failure().expect("one has failed"));
+}
+
+#[test]
+#[cfg_attr(not(may_unshare), ignore = "namespaces may not be made here (unshare)")]
+fn a_host_whose_watcher_is_killed_is_lost() {
+    let ended = launched("a_host_whose_watcher_is_killed_is_lost", &["a", "b", "a"], || lose_a_host("-KILL"));
+    all_well_but_lost(&ended, "task 1 is lost with its host: its watcher has ended");
+}
+
+#[test]
+#[cfg_attr(not(may_unshare), ignore = "namespaces may not be made here (unshare)")]
+fn a_host_whose_watcher_is_silent_is_lost() {
+    let soon = [("AM_HOST_SILENCE_SECONDS_MAX", "3")];
+    let test = "a_host_whose_watcher_is_silent_is_lost";
+    let ended = launched_with(&soon, test, &["a", "b", "a"], || lose_a_host("-STOP"));
+    all_well_but_lost(&ended, "task 1 is lost with its host: nothing was heard from it for 3 seconds");
+}
+
+fn all_well_but_lost(ended: &Ended, words: &str) {
+    for (task, (status, said)) in ended.tasks.iter().enumerate() {
+        assert!(status.success() && (task == 1 || said.contains(words)), "task {task}: {status}: {said}");
+    }
 }
 
 fn is_any_marked(wanted: &str) -> bool {

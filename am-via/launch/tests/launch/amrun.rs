@@ -183,14 +183,16 @@ fn a_job_can_be_stopped_and_goes_on() {
         let name = |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         marked(mark).into_iter().filter(|pid| name(pid) == "sh\n").map(state_of).collect::<Vec<_>>()
     };
+    // A task that is stopped between fork and exec of its `sleep` is a third shell.
+    let are_stopped = |mark: &str| states(mark).iter().filter(|state| *state == "T").count() >= 2;
     for (child, mark) in &jobs {
         kill("TSTP", child.id());
-        wait_until(|| state_of(child.id()) == "T" && states(mark) == ["T", "T"]);
+        wait_until(|| state_of(child.id()) == "T" && are_stopped(mark));
     }
     // Longer than the time limit.
     std::thread::sleep(std::time::Duration::from_secs(9));
     for (child, mark) in &jobs {
-        assert_eq!(states(mark), ["T", "T"]);
+        assert!(are_stopped(mark), "{:?}", states(mark));
         kill("CONT", child.id());
         wait_until(|| states(mark).iter().all(|state| state != "T"));
     }
