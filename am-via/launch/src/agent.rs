@@ -15,7 +15,7 @@ use super::agent_message::{AgentMessage, Part, sinks};
 use super::hang::{Symbols, look_at_all};
 use super::report::{EndedBy, Report};
 use super::spawn::TaskProcess;
-use super::{Launch, LaunchError, Prepared, bindings_of, description, number_of};
+use super::{LaunchError, Prepared, bindings_of, description, number_of};
 use am_via_job::{Bus, BusEvent, JobOwner, Message, Outgoing, Recorded};
 use am_via_os::clock;
 
@@ -37,49 +37,36 @@ pub fn run_agent() -> Result<(), LaunchError> {
         Ok(_) => Err(wrong()),
         Err(error) => Err(error),
     };
-    let part = part.map_err(LaunchError::system("listening to the launcher"))?;
-    let told = match prepare(part.clone()) {
+    let Part { version, launch, says_bindings, verbose_as } =
+        part.map_err(LaunchError::system("listening to the launcher"))?;
+    let own = env!("CARGO_PKG_VERSION");
+    let prepared = if version == own {
+        launch.prepare()
+    } else {
+        let what = format!("it is version {version}, this host has {own}: install the same on all hosts");
+        Err(LaunchError::system("listening to the launcher")(io::Error::other(what)))
+    };
+    let about = |first, tasks: &[TaskProcess]| {
+        let described = verbose_as.map(|host| format!("amrun: host {host}: {}\n", description(tasks)));
+        described.into_iter().chain(says_bindings.then(|| bindings_of(first, tasks))).collect()
+    };
+    let told = match prepared {
         Err(error) => Message::from(not_started(&error)).write(&mut io::stdout()),
-        Ok(prepared) => run(prepared, &part),
+        Ok(prepared) => run(prepared, about),
     };
     told.map_err(LaunchError::system("telling the launcher"))
 }
 
-fn prepare(part: Part) -> Result<Prepared, LaunchError> {
-    let own = env!("CARGO_PKG_VERSION");
-    if part.version != own {
-        let what =
-            format!("it is version {}, this host has {own}: install the same on all hosts", part.version);
-        return Err(LaunchError::system("listening to the launcher")(io::Error::other(what)));
-    }
-    let mut launch = Launch::new(part.program, part.args)
-        .output_format(part.output)
-        .record(part.record)
-        .bind(part.bind)
-        .processors(part.processors)
-        .part_of(part.hosts, part.host);
-    if let Some(dir) = part.output_dir {
-        launch = launch.capture(dir);
-    }
-    for (name, value) in part.env {
-        launch = launch.env(name, value);
-    }
-    if let Some(wdir) = part.wdir {
-        launch = launch.wdir(wdir);
-    }
-    launch.prepare()
-}
-
-/// Runs the tasks, and tells the launcher about them.
-fn run(prepared: Prepared, part: &Part) -> io::Result<()> {
-    let silence_max = prepared.silence_max;
-    let mut bus =
-        Bus::to_centre(&part.hosts, part.host, "the launcher", (io::stdin(), io::stdout()), silence_max)?;
+/// Runs the tasks, and tells the launcher about them. `about`: what the user has asked to be told about the tasks from this one on.
+fn run(prepared: Prepared, about: impl FnOnce(u32, &[TaskProcess]) -> String) -> io::Result<()> {
+    let (silence_max, host) = (prepared.silence_max, prepared.launch.host);
+    let hosts = prepared.launch.hosts.clone();
+    let mut bus = Bus::to_centre(&hosts, host, "the launcher", (io::stdin(), io::stdout()), silence_max)?;
     let out = bus.outgoing().expect("an agent is connected to the launcher");
-    let last = match supervise(prepared, part, &mut bus, &out) {
+    let last = match supervise(prepared, about, &mut bus, &out) {
         Ok(mut report) => {
             let recorded = (0..).zip(std::mem::take(&mut report.recorded));
-            let own = recorded.filter(|&(task, _)| part.hosts.get(task as usize) == Some(&part.host));
+            let own = recorded.filter(|&(task, _)| hosts.get(task as usize) == Some(&host));
             send_recorded(own, &mut bus, &out, silence_max);
             AgentMessage::Ended {
                 exit_code: report.exit_code(),
@@ -102,7 +89,7 @@ fn not_started(error: &LaunchError) -> AgentMessage {
 /// names of the functions in which they wait.
 fn supervise(
     prepared: Prepared,
-    part: &Part,
+    about: impl FnOnce(u32, &[TaskProcess]) -> String,
     bus: &mut Bus<AgentMessage>,
     out: &Outgoing<AgentMessage>,
 ) -> Result<Report, LaunchError> {
@@ -110,7 +97,7 @@ fn supervise(
     thread::scope(|scope| {
         let (stop, stopped) = mpsc::channel();
         let started = |tasks: &Arc<[TaskProcess]>| {
-            let about = about(part, first, tasks);
+            let about = about(first, tasks);
             if !about.is_empty() {
                 // An error means that the launcher is gone, which the supervisor detects soon.
                 let _ = sinks().stderr.write_all(about.as_bytes());
@@ -126,14 +113,6 @@ fn supervise(
         drop(stop);
         report
     })
-}
-
-/// What the user has asked to be told about the tasks of this host.
-fn about(part: &Part, first: u32, tasks: &[TaskProcess]) -> String {
-    let described =
-        part.verbose_as.as_ref().map(|host| format!("amrun: host {host}: {}\n", description(tasks)));
-    let bound = part.says_bindings.then(|| bindings_of(first, tasks));
-    described.into_iter().chain(bound).collect()
 }
 
 /// Tells the launcher what the tasks do, until the sender of `stopped` is gone.

@@ -4,32 +4,17 @@ use std::io::{self, Write};
 
 use serde::{Deserialize, Serialize};
 
-use super::Bind;
+use super::Launch;
 use super::hang::Activity;
-use super::output::{OutputFormat, Sinks};
-use am_via_job::{Message, Record, Recorded};
+use super::output::Sinks;
+use am_via_job::{Message, Recorded};
 
 /// The part of a job that one agent runs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Part {
     /// The version of the launcher: both ends must have the same.
     pub(super) version: String,
-    /// The program, its arguments, its directory.
-    pub(super) program: String,
-    pub(super) args: Vec<String>,
-    pub(super) wdir: Option<String>,
-    /// Variables of the tasks' environment.
-    pub(super) env: Vec<(String, String)>,
-    /// The host of each task of the job, and the number of this host.
-    pub(super) hosts: Vec<u32>,
-    pub(super) host: u32,
-    pub(super) output: OutputFormat,
-    /// The folder on the agent's host for files with the output; `None`: the output is sent in frames.
-    pub(super) output_dir: Option<String>,
-    pub(super) record: Record,
-    pub(super) bind: Bind,
-    /// The processors on which tasks may run; empty: all that the agent may use.
-    pub(super) processors: Vec<usize>,
+    pub(super) launch: Launch,
     pub(super) says_bindings: bool,
     /// The name of this host, if a line about its tasks is wanted.
     pub(super) verbose_as: Option<String>,

@@ -7,18 +7,18 @@ use std::io::{self, Write};
 use std::ops::Range;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
 use super::agent_message::{AgentMessage, Part};
 use super::end_request::SIGNALS;
-use super::hang::{Activity, HangReports, HostsActivity};
+use super::hang::{Activity, HostsActivity};
 use super::hosts::{self, Host};
-use super::output::{OutputFormat, Sinks};
+use super::output::Sinks;
 use super::report::{of_signal, words_for_closed_output};
-use super::{Bind, LaunchError, number_of, program};
+use super::{Launch, LaunchError, Output, number_of, program};
 use am_via_job::settings::{Settings, Table};
 use am_via_job::{Bus, BusEvent, Cause, Failure, Message, News, Record, Recorded, is_named_like_a_setting};
 use am_via_os::clock;
@@ -32,7 +32,7 @@ const GRACE_AFTER_SIGNAL: Duration = Duration::from_secs(3);
 /// How long the agents may take to end their parts.
 const END_WITHIN: Duration = Duration::from_secs(10);
 
-/// A job that is to run on several hosts.
+/// Where a job of several hosts runs ([`run`](Self::run)).
 #[derive(Clone, Debug)]
 pub struct Hosts {
     /// The hosts with the numbers of their tasks ([`fit_hosts`](super::fit_hosts)), in the order in which they take tasks.
@@ -40,36 +40,10 @@ pub struct Hosts {
     /// The command that starts another command on a host: the host's name and that command are appended to it. Its words are separated by
     /// spaces. Empty: `ssh`.
     pub launch_agent: String,
-    /// The program: a path with a slash, or a name that is looked up in PATH, then in the directory of the tasks.
-    pub program: OsString,
-    /// The program's arguments.
-    pub args: Vec<OsString>,
-    /// Variables for the tasks.
-    pub env: Vec<(OsString, OsString)>,
-    /// The directory of the tasks; `None`: that of this process.
-    pub wdir: Option<PathBuf>,
-    /// The format of the output.
-    pub output: OutputFormat,
-    /// Whether standard output was closed when this process was started: output of the tasks then ends the job.
-    pub output_is_closed: bool,
-    /// The folder in which each host writes the output of its tasks to files, instead of forwarding it.
-    pub output_dir: Option<PathBuf>,
-    /// Where tasks run on their hosts.
-    pub bind: Bind,
-    /// The processors of each host on which tasks may run; empty: all.
-    pub processors: Vec<usize>,
     /// Whether to print a line for each task with the processors that it may run on.
     pub says_bindings: bool,
     /// Whether to print a line about the tasks of each host.
     pub verbose: bool,
-    /// Time limit of the job.
-    pub timeout: Option<Duration>,
-    /// When to print what the tasks do.
-    pub hang_reports: HangReports,
-    /// What the tasks record.
-    pub record: Record,
-    /// The process that guards this one: the job ends when the guard ends.
-    pub guard: u32,
 }
 
 /// The end of a job of several hosts.
@@ -95,6 +69,23 @@ fn is_for_all_hosts(name: &str) -> bool {
         || BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
 }
 
+/// This job as all hosts get it, wherever an agent starts: with this process's variables for all hosts, and with absolute paths.
+fn for_all_hosts(launch: &Launch, program: &Path) -> Result<Launch, LaunchError> {
+    let here = std::env::current_dir().map_err(LaunchError::system("asking for this directory"))?;
+    let own = std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_for_all_hosts));
+    let output = match &launch.output {
+        Output::Capture { dir } => Output::Capture { dir: here.join(dir).into() },
+        forward => forward.clone(),
+    };
+    Ok(Launch {
+        program: here.join(program).into(),
+        wdir: Some(here.join(launch.directory().unwrap_or(&here)).into()),
+        env: own.chain(launch.env.iter().cloned()).collect(),
+        output,
+        ..launch.clone()
+    })
+}
+
 #[derive(Debug)]
 struct Agent {
     name: String,
@@ -103,38 +94,36 @@ struct Agent {
 }
 
 impl Hosts {
-    /// Runs the job and cleans up after it.
+    /// Runs a job on these hosts, and cleans up after it. The number of tasks and of the processors that `launch` names are those of each
+    /// host; its tasks read nothing. The calling process must exist for this job alone ([`Launch::own_process`]).
     ///
     /// # Errors
-    /// The program does not exist or cannot be executed; a path, an argument
-    /// or a variable is not valid UTF-8; an agent cannot be started.
-    pub fn run(&self) -> Result<Outcome, LaunchError> {
+    /// The program does not exist or cannot be executed; an agent cannot be started.
+    pub fn run(&self, launch: &Launch) -> Result<Outcome, LaunchError> {
         let placed = hosts::place(&self.hosts);
-        let program = program::find(&self.program, self.wdir.as_deref())?;
+        let program = program::find(&launch.program, launch.directory())?;
         let signals = SignalFd::block(&SIGNALS).map_err(LaunchError::system("taking over signals"))?;
         let (tell_closed, closed) = mpsc::channel();
         let names: Vec<String> = placed.iter().map(|&host| self.hosts[host as usize].name.clone()).collect();
-        let silence_max = Settings::from_variables(|name| self.variable(name))?.host_silence_max();
+        let silence_max = Settings::from_variables(|name| launch.variable(name))?.host_silence_max();
+        let is_recorded = launch.record != Record::Nothing;
         let mut job = Hub {
             agents: BTreeMap::new(),
             bus: Bus::centre(&placed, None, "its agent", silence_max),
             placed: placed.clone(),
             ends: Ends::default(),
-            guard: self.guard,
-            deadline: self.timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
+            guard: launch.own_process.unwrap_or_else(std::os::unix::process::parent_id),
+            deadline: launch.timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
             stopped_at: None,
             silence_max,
-            recorded: if self.record == Record::Nothing {
-                Vec::new()
-            } else {
-                vec![Recorded::default(); placed.len()]
-            },
-            doing: HostsActivity::new(names.clone(), self.hang_reports),
+            recorded: if is_recorded { vec![Recorded::default(); placed.len()] } else { Vec::new() },
+            doing: HostsActivity::new(names.clone(), launch.hang_reports.unwrap_or_default()),
         };
+        let launch = for_all_hosts(launch, &program)?;
         for (number, host) in (0..).zip(&self.hosts) {
             if placed.contains(&number) {
-                let part = self.part(&program, &placed, number, &host.name)?;
-                let agent = self.start_agent(host, part, &mut job.bus, &tell_closed)?;
+                let launch = launch.clone().part_of(placed.clone(), number);
+                let agent = self.start_agent(host, launch, &mut job.bus, &tell_closed)?;
                 job.agents.insert(number, agent);
             } else {
                 tracing::debug!(host = host.name, "no task runs there");
@@ -144,58 +133,12 @@ impl Hosts {
         Ok(Outcome { exit_code, line, recorded: job.recorded, hosts: names })
     }
 
-    /// A variable of the job: the caller's, or that of this process.
-    fn variable(&self, name: &str) -> Option<String> {
-        let set = self.env.iter().rev().find(|(key, _)| key == name);
-        set.map_or_else(|| std::env::var(name).ok(), |(_, value)| Some(value.to_string_lossy().into_owned()))
-    }
-
-    fn part(
-        &self,
-        program: &std::path::Path,
-        placed: &[u32],
-        host: u32,
-        name: &str,
-    ) -> Result<Part, LaunchError> {
-        let wrong = |what: String| {
-            LaunchError::system("describing the job")(io::Error::other(format!("{what} is not valid UTF-8")))
-        };
-        let text = |what: &std::ffi::OsStr| {
-            what.to_str().map(str::to_owned).ok_or_else(|| wrong(format!("{what:?}")))
-        };
-        let here = std::env::current_dir().map_err(LaunchError::system("asking for this directory"))?;
-        let own = std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_for_all_hosts));
-        let mut env = Vec::new();
-        for (name, value) in own.chain(self.env.iter().cloned()) {
-            let name = text(&name)?;
-            let value = value.to_str().ok_or_else(|| wrong(format!("the variable {name}, {value:?},")))?;
-            env.push((name, value.to_owned()));
-        }
-        let program = here.join(program);
-        Ok(Part {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            program: text(program.as_os_str())?,
-            args: self.args.iter().map(|arg| text(arg)).collect::<Result<_, _>>()?,
-            wdir: Some(text(here.join(self.wdir.as_deref().unwrap_or(&here)).as_os_str())?),
-            env,
-            hosts: placed.to_vec(),
-            host,
-            output: self.output,
-            output_dir: self.output_dir.as_ref().map(|dir| text(here.join(dir).as_os_str())).transpose()?,
-            record: self.record,
-            bind: self.bind,
-            processors: self.processors.clone(),
-            says_bindings: self.says_bindings,
-            verbose_as: self.verbose.then(|| name.to_owned()),
-        })
-    }
-
     /// Starts the agent that runs this part, and connects it to the bus. `tell_closed` gets the system's error number if standard output
     /// can't be written.
     fn start_agent(
         &self,
         host: &Host,
-        part: Part,
+        launch: Launch,
         bus: &mut Bus<AgentMessage>,
         tell_closed: &Sender<i32>,
     ) -> Result<Agent, LaunchError> {
@@ -215,9 +158,15 @@ impl Hosts {
         };
         let mut child = command.spawn().map_err(failed)?;
         let pipes = child.stdout.take().zip(child.stdin.take()).expect("both were asked for");
-        let number = part.host;
-        bus.add(number, pipes, output_of_tasks(self.output_is_closed, tell_closed.clone()))
-            .map_err(failed)?;
+        let number = launch.host;
+        let output = output_of_tasks(launch.output_is_closed, tell_closed.clone());
+        bus.add(number, pipes, output).map_err(failed)?;
+        let part = Part {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            launch,
+            says_bindings: self.says_bindings,
+            verbose_as: self.verbose.then(|| host.name.clone()),
+        };
         bus.send(number, AgentMessage::Start(Box::new(part)).into());
         Ok(Agent { name: host.name.clone(), child, ended: false })
     }
@@ -609,38 +558,17 @@ mod tests {
         Host::with_slots("a", 1)
     }
 
-    /// A job of one task, whose agent does not read its input. The agent has `${IFS}` for spaces, which would separate its words.
-    fn job(args: Vec<OsString>) -> Hosts {
-        Hosts {
-            hosts: vec![host()],
-            launch_agent: "sh -c exec${IFS}sleep${IFS}1000".to_owned(),
-            program: OsString::from("true"),
-            args,
-            env: Vec::new(),
-            wdir: None,
-            output: OutputFormat::default(),
-            output_is_closed: false,
-            output_dir: None,
-            bind: Bind::None,
-            processors: Vec::new(),
-            says_bindings: false,
-            verbose: false,
-            timeout: None,
-            hang_reports: HangReports::default(),
-            record: Record::Nothing,
-            guard: std::os::unix::process::parent_id(),
-        }
-    }
-
     #[test]
     fn an_agent_that_does_not_read_does_not_hold_up_its_launcher() {
         let (done, end) = mpsc::channel();
         thread::spawn(move || {
+            // The agent has `${IFS}` for spaces, which would separate its words.
+            let launch_agent = "sh -c exec${IFS}sleep${IFS}1000".to_owned();
+            let hosts = Hosts { hosts: vec![host()], launch_agent, says_bindings: false, verbose: false };
             // More than a pipe holds.
-            let job = job(vec!["x".repeat(1 << 20).into()]);
-            let part = job.part("/bin/true".as_ref(), &[0], 0, "a").unwrap();
+            let launch = Launch::new("true", ["x".repeat(1 << 20)]).part_of(vec![0], 0);
             let mut bus = Bus::centre(&[0], None, "its agent", Duration::from_secs(60));
-            let mut agent = job.start_agent(&host(), part, &mut bus, &mpsc::channel().0).unwrap();
+            let mut agent = hosts.start_agent(&host(), launch, &mut bus, &mpsc::channel().0).unwrap();
             bus.send_all(&Message::Alive);
             let _ = agent.child.kill();
             let _ = agent.child.wait();

@@ -49,7 +49,7 @@ mod sweeper;
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -101,29 +101,35 @@ pub enum Bind {
 }
 
 /// Destination of the tasks' output.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Output {
     Forward(OutputFormat),
-    Capture { dir: PathBuf },
+    Capture { dir: OsString },
 }
 
-/// The description of a job to be started.
-#[derive(Clone, Debug)]
+/// The description of a job to be started. Agents get it from the launcher of a job of several hosts, without the skipped fields: what
+/// these ask for, that launcher does. Paths are [`OsString`]s, which can be sent whatever they contain.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Launch {
     program: OsString,
     args: Vec<OsString>,
     tasks: u32,
     env: Vec<(OsString, OsString)>,
-    wdir: Option<PathBuf>,
+    wdir: Option<OsString>,
     bind: Bind,
     processors: Vec<usize>,
     output: Output,
+    #[serde(skip)]
     stdin_to_task_0: bool,
+    #[serde(skip)]
     output_is_closed: bool,
+    #[serde(skip)]
     timeout: Option<Duration>,
+    #[serde(skip)]
     hang_reports: Option<HangReports>,
     record: Record,
     grace: Duration,
+    #[serde(skip)]
     own_process: Option<u32>,
     /// The host of each task, if this is an agent's part of a job; otherwise empty.
     hosts: Vec<u32>,
@@ -176,7 +182,7 @@ impl Launch {
     /// Starts the tasks in directory `wdir`. A program named by a relative path is looked up there.
     #[must_use]
     pub fn wdir(mut self, wdir: impl Into<PathBuf>) -> Self {
-        self.wdir = Some(wdir.into());
+        self.wdir = Some(wdir.into().into());
         self
     }
 
@@ -204,7 +210,7 @@ impl Launch {
     /// Writes the output to files in `dir` instead of forwarding it: `task-0.stdout`, `task-0.stderr`, ...
     #[must_use]
     pub fn capture(mut self, dir: impl Into<PathBuf>) -> Self {
-        self.output = Output::Capture { dir: dir.into() };
+        self.output = Output::Capture { dir: dir.into().into() };
         self
     }
 
@@ -303,7 +309,7 @@ impl Launch {
         members::check_proc()?;
         keep_ended_children();
         self.check_wdir()?;
-        let program = program::find(&self.program, self.wdir.as_deref())?;
+        let program = program::find(&self.program, self.directory())?;
         let settings = Settings::from_variables(|name| self.variable(name))?;
         let silence_max = settings.host_silence_max();
         let cpus = self.cpus()?;
@@ -322,7 +328,7 @@ impl Launch {
         Ok(Prepared { launch: self, program, cpus, job, end: Arc::new(end), watched, silence_max })
     }
 
-    /// Runs only the tasks of the job that are on `host`; `hosts` has the host of each task, and the tasks of a host are consecutive. The
+    /// The part of this job that the agent on `host` runs; `hosts` has the host of each task, and the tasks of a host are consecutive. The
     /// output is sent to the launcher of the whole job.
     fn part_of(mut self, hosts: Vec<u32>, host: u32) -> Self {
         self.first = number_of(&hosts[..hosts.iter().position(|&at| at == host).unwrap_or(0)]);
@@ -331,16 +337,20 @@ impl Launch {
         self
     }
 
+    fn directory(&self) -> Option<&Path> {
+        self.wdir.as_deref().map(Path::new)
+    }
+
     fn is_part(&self) -> bool {
         !self.hosts.is_empty()
     }
 
     fn check_wdir(&self) -> Result<(), LaunchError> {
-        let Some(wdir) = &self.wdir else { return Ok(()) };
+        let Some(wdir) = self.directory() else { return Ok(()) };
         // The dot makes the system check the search permission, which entering the directory needs.
         match wdir.join(".").metadata() {
             Ok(_) => Ok(()),
-            Err(source) => Err(LaunchError::WorkingDirectory { wdir: wdir.clone(), source }),
+            Err(source) => Err(LaunchError::WorkingDirectory { wdir: wdir.to_owned(), source }),
         }
     }
 

@@ -169,7 +169,8 @@ fn connect_output(
 ) -> Result<(Option<PathBuf>, Option<PathBuf>), LaunchError> {
     match &launch.output {
         Output::Capture { dir } => {
-            let failed = |source: io::Error| LaunchError::Capture { dir: dir.clone(), source };
+            let dir = Path::new(dir);
+            let failed = |source: io::Error| LaunchError::Capture { dir: dir.to_owned(), source };
             fs::create_dir_all(dir).map_err(failed)?;
             let path = |kind: &str| dir.join(format!("task-{task}.{kind}"));
             let (stdout, stderr) = (path("stdout"), path("stderr"));

@@ -372,9 +372,6 @@ fn launch(options: &Options, guard: u32) -> Result<ExitCode, LaunchError> {
             .into(),
         None => command.next().unwrap_or_default(),
     };
-    if !hosts.is_empty() {
-        return launch_on(options, guard, hosts, program, command.collect());
-    }
     let mut job = Launch::new(program, command)
         .tasks(tasks)
         .bind(options.bind)
@@ -397,6 +394,9 @@ fn launch(options: &Options, guard: u32) -> Result<ExitCode, LaunchError> {
     }
     if let Some(timeout) = options.timeout {
         job = job.timeout(timeout);
+    }
+    if !hosts.is_empty() {
+        return launch_on(options, hosts, &job);
     }
     let running = job.start()?;
     if options.verbose {
@@ -467,33 +467,14 @@ fn placement(options: &Options) -> Result<(u32, Vec<Host>), LaunchError> {
 }
 
 /// Launches a job of several hosts.
-fn launch_on(
-    options: &Options,
-    guard: u32,
-    hosts: Vec<Host>,
-    program: OsString,
-    args: Vec<OsString>,
-) -> Result<ExitCode, LaunchError> {
-    let job = Hosts {
+fn launch_on(options: &Options, hosts: Vec<Host>, job: &Launch) -> Result<ExitCode, LaunchError> {
+    let hosts = Hosts {
         hosts,
         launch_agent: options.launch_agent.clone(),
-        program,
-        args,
-        env: options.env.clone(),
-        wdir: options.wdir.clone(),
-        output: options.output_format(),
-        output_is_closed: options.output_is_closed,
-        output_dir: options.output_dir.clone(),
-        bind: options.bind,
-        processors: options.processors(),
         says_bindings: options.report_bindings,
         verbose: options.verbose,
-        timeout: options.timeout,
-        hang_reports: options.hang_reports(),
-        record: options.record(),
-        guard,
     };
-    let outcome = job.run()?;
+    let outcome = hosts.run(job)?;
     say_what_they_did(options, &outcome.recorded, &outcome.hosts);
     if !outcome.line.is_empty() {
         complain!("amrun: {}", outcome.line);
