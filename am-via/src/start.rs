@@ -203,7 +203,7 @@ fn of_device(error: &DeviceError) -> Error {
         | DeviceError::Closed(_)
         | DeviceError::PeerClosed(_)
         | DeviceError::Damaged { .. } => Fault::Peer,
-        DeviceError::Exhausted { .. } => Fault::Resource,
+        DeviceError::Exhausted { .. } | DeviceError::TooManyRegistrations { .. } => Fault::Resource,
         DeviceError::System { .. } => Fault::System,
     };
     Error::Job { fault, what: error.to_string() }

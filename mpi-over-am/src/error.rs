@@ -368,6 +368,14 @@ pub enum Error {
         /// The value of the argument; `None` if no single argument is at fault.
         value: Option<i64>,
     },
+    /// No more memory can be shown to other tasks, so that a window cannot be made.
+    #[error(
+        "this task shows {max} pieces of memory to other tasks, the maximum (a window takes one or two, attached memory one): free windows, or detach memory"
+    )]
+    TooManyWindows {
+        /// Maximum number of pieces.
+        max: u32,
+    },
     /// Memory cannot be attached to a dynamic window, because something is used up.
     #[error("the memory cannot be attached: {why}")]
     Unattachable {
@@ -528,7 +536,16 @@ pub enum Error {
     },
     /// An error of am-core.
     #[error(transparent)]
-    Core(#[from] am_core::error::Error),
+    Core(am_core::error::Error),
+}
+
+impl From<am_core::error::Error> for Error {
+    fn from(error: am_core::error::Error) -> Self {
+        match error {
+            am_core::error::Error::TooManyRegions { max } => Self::TooManyWindows { max },
+            error => Self::Core(error),
+        }
+    }
 }
 
 /// What is wrong with an argument, and its value. A text that ends with "; the value is NAME" says what the value is.
@@ -574,6 +591,7 @@ impl Error {
             Self::OutsideWindow { .. } | Self::NotAttached { .. } => ErrorClass::RmaRange,
             Self::Unshareable { .. } => ErrorClass::RmaShared,
             Self::Unattachable { .. } => ErrorClass::RmaAttach,
+
             Self::UnknownRoot { .. } => ErrorClass::Root,
             Self::TagOutOfRange { .. } => ErrorClass::Tag,
             Self::Truncated { .. } => ErrorClass::Truncate,
@@ -597,6 +615,7 @@ impl Error {
             },
             Self::Thread { .. } => ErrorClass::Other,
             Self::TooMany { .. }
+            | Self::TooManyWindows { .. }
             | Self::NotReady { .. }
             | Self::Cancelled
             | Self::Nested
@@ -647,11 +666,25 @@ impl Error {
             Self::NotReady { side: Side::Receiver, .. } | Self::Protocol { .. } | Self::ContextId { .. } => {
                 Fault::Peer
             }
-            Self::BufferExhausted { .. } | Self::TooMany { .. } | Self::Unattachable { .. } => {
-                Fault::Resource
-            }
+            Self::BufferExhausted { .. }
+            | Self::TooMany { .. }
+            | Self::TooManyWindows { .. }
+            | Self::Unattachable { .. } => Fault::Resource,
             Self::Thread { .. } | Self::Unshareable { .. } => Fault::System,
             Self::Core(error) => error.fault(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_of_shown_memory_is_told_in_words_of_mpi() {
+        let error = Error::from(am_core::error::Error::TooManyRegions { max: 3 });
+        let told = error.to_string();
+        assert!(told.contains("3 pieces of memory") && told.contains("free windows"), "{told}");
+        assert_eq!(error.fault(), Fault::Resource);
     }
 }

@@ -307,6 +307,14 @@ pub enum Error {
         /// What the user can do about the shortage.
         remedy: &'static str,
     },
+    /// A task exposes as many pieces of memory as it may.
+    #[error(
+        "all {max} regions of this task are in use: unexpose memory that peers no longer need, or expose larger pieces"
+    )]
+    TooManyRegions {
+        /// Maximum number of regions.
+        max: u32,
+    },
     /// A handler, a sink or a gatherer panicked; the operation it served has ended.
     #[error("the {kind} handler of a message from {origin} panicked: {message}")]
     HandlerPanicked {
@@ -463,7 +471,7 @@ impl Refusal {
             Error::RemoteRange { offset, why, .. } => Self::Range { offset: *offset, why: *why },
             Error::Misaligned { offset, size } => Self::Misaligned { offset: *offset, size: *size },
             Error::HandlerPanicked { .. } => Self::HandlerPanicked,
-            Error::Exhausted { .. } => Self::Exhausted,
+            Error::Exhausted { .. } | Error::TooManyRegions { .. } => Self::Exhausted,
             _ => Self::Malformed,
         }
     }
@@ -545,7 +553,7 @@ impl Error {
             | Self::ContextClosed { .. }
             | Self::TimedOut { .. }
             | Self::Protocol { .. } => Fault::Peer,
-            Self::Exhausted { .. } => Fault::Resource,
+            Self::Exhausted { .. } | Self::TooManyRegions { .. } => Fault::Resource,
             Self::Job { fault, .. } => *fault,
             Self::System { .. } => Fault::System,
         }

@@ -24,7 +24,7 @@ pub(crate) fn engine_over<F: Fabric>(fabric: &F) -> Engine<Guarded> {
 /// Grants peers access to `buffer`.
 ///
 /// # Errors
-/// `Exhausted`: too many regions. `System`. In both cases the buffer is dropped.
+/// `TooManyRegions`; `Exhausted`: more registered memory than the limit. `System`. In both cases the buffer is dropped.
 pub(crate) fn expose<F: Fabric>(
     fabric: &mut F,
     buffer: JobBuffer,

@@ -24,7 +24,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// [`alloc`](Self::alloc) by plain copies, and a `Vec` of the program by the kernel's copy or by packets.
     ///
     /// # Errors
-    /// `Exhausted`: too many regions. `System`. A call inside a handler.
+    /// `TooManyRegions`; `Exhausted`: more registered memory than the limit. `System`. A call inside a handler.
     pub fn expose(&mut self, buffer: JobBuffer, access: Access) -> Result<Exposed> {
         self.expose_with(buffer, access, Executor::Anyone)
     }

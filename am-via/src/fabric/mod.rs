@@ -471,7 +471,11 @@ impl<D: Device> Memory for ViaFabric<D> {
         let attributes = mem_attributes(access);
         let registered = memory::register(&mut self.nic.device, memory, attributes);
         let handle = match registered {
-            Err(DeviceError::Exhausted { .. }) if access.for_operation => return Ok(None),
+            Err(DeviceError::Exhausted { .. } | DeviceError::TooManyRegistrations { .. })
+                if access.for_operation =>
+            {
+                return Ok(None);
+            }
             registered => registered.map_err(|error| wrong(self.endpoint, error))?,
         };
         let grant = if access.for_operation {

@@ -26,6 +26,7 @@ pub(super) fn wrong(peer: Endpoint, error: DeviceError) -> Error {
         DeviceError::Exhausted { resource, needed, available, remedy } => {
             Error::Exhausted { resource, needed, available, remedy }
         }
+        DeviceError::TooManyRegistrations { max } => Error::TooManyRegions { max },
         DeviceError::System { doing, source } => Error::System { doing, source: source.into() },
         DeviceError::PeerClosed(at) => Error::ContextClosed { endpoint: endpoint(at), after: String::new() },
         DeviceError::NotConnected(_) | DeviceError::Closed(_) => {

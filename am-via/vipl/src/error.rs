@@ -280,6 +280,7 @@ fn device_return(error: &DeviceError) -> VipReturn {
         DeviceError::ContextOpen { .. }
         | DeviceError::ContextUsed { .. }
         | DeviceError::Exhausted { .. }
+        | DeviceError::TooManyRegistrations { .. }
         | DeviceError::Damaged { .. }
         | DeviceError::System { .. } => VipReturn::ErrorResource,
     }
@@ -291,7 +292,7 @@ fn device_fault(error: &DeviceError) -> Fault {
         | DeviceError::UnknownContext { .. }
         | DeviceError::ContextOpen { .. }
         | DeviceError::ContextUsed { .. } => Fault::Caller,
-        DeviceError::Exhausted { .. } => Fault::Resource,
+        DeviceError::Exhausted { .. } | DeviceError::TooManyRegistrations { .. } => Fault::Resource,
         DeviceError::System { .. } => Fault::System,
         _ => Fault::Peer,
     }

@@ -172,7 +172,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         if capacity < 3 * (live + 1) {
             let capacity = (4 * (live + 1)).next_power_of_two().max(LOG_ENTRIES_MIN);
             let memory = context.alloc(capacity * ENTRY_BYTES).map_err(unattachable)?;
-            let memory = context.expose(memory, Access::READ_WRITE)?;
+            let memory = context.expose(memory, Access::READ_WRITE).map_err(unattachable)?;
             let old = attached.log.replace(Log { memory, count: 0, capacity });
             attached.old_logs.extend(old.map(|log| log.memory));
         }
@@ -336,7 +336,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
 /// The error of MPI 5.0 section 12.6 for memory that cannot be attached because of resource exhaustion.
 fn unattachable(error: am_core::error::Error) -> Error {
     match error.fault() {
-        Fault::Resource => Error::Unattachable { why: error.to_string() },
+        Fault::Resource => Error::Unattachable { why: Error::from(error).to_string() },
         _ => error.into(),
     }
 }

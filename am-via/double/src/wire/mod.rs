@@ -401,13 +401,8 @@ unsafe impl Device for Wire {
         let table = &mut state.regions[self.address.task as usize];
         // SAFETY: the caller's contract: the device removes the registration in `deregister`, or when it is dropped.
         let inserted = unsafe { table.insert(memory, attributes.registration(), self.address.context) };
-        let regions_max = u64::from(self.network.options.regions_max);
-        let (region, generation) = inserted.ok_or(DeviceError::Exhausted {
-            resource: "registrations",
-            needed: regions_max + 1,
-            available: regions_max,
-            remedy: "deregister memory that peers no longer need, or register larger pieces",
-        })?;
+        let max = self.network.options.regions_max;
+        let (region, generation) = inserted.ok_or(DeviceError::TooManyRegistrations { max })?;
         Ok(MemHandle { region, generation })
     }
 

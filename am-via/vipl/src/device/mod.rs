@@ -237,6 +237,14 @@ pub enum DeviceError {
         /// What the user can do.
         remedy: &'static str,
     },
+    /// All registrations of the NIC are in use.
+    #[error(
+        "all {max} registrations are in use: deregister memory that peers no longer need, or register larger pieces"
+    )]
+    TooManyRegistrations {
+        /// Maximum number of registrations.
+        max: u32,
+    },
     /// A claim that was refused.
     #[error("access to registered memory was refused: {0}")]
     Refused(#[from] ClaimFault),

@@ -542,12 +542,7 @@ unsafe impl Device for Shm {
         // SAFETY: the caller's contract: `deregister` returns `Done` after `remove`, when no copy is under way.
         let opened = unsafe { self.regions.insert(memory, attributes.registration(), &self.shared) };
         let Some((region, generation)) = opened else {
-            return Err(DeviceError::Exhausted {
-                resource: "registrations",
-                needed: u64::from(REGIONS_PER_CONTEXT) + 1,
-                available: u64::from(REGIONS_PER_CONTEXT),
-                remedy: "deregister memory that peers no longer need, or register larger pieces",
-            });
+            return Err(DeviceError::TooManyRegistrations { max: REGIONS_PER_CONTEXT });
         };
         if is_counted {
             self.pinned.add(region, len as u64);
