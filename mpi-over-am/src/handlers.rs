@@ -33,8 +33,8 @@ use crate::waits;
 use in_pieces::Arrivals;
 pub(crate) use in_pieces::IN_PIECES_BYTES_MAX;
 pub(crate) use pieces_of_window::{
-    Found, HANDLED, HEAD_BYTES, Operation, PartByOwner, PiecesOfWindows, Run, WORDS_BYTES, find, head,
-    header, withdraw,
+    Found, HANDLED, HEAD_BYTES, IS_BUSY, Operation, PartByOwner, PiecesOfWindows, REFUSED, Run, WORDS_BYTES,
+    find, head, header, withdraw,
 };
 
 /// A message with its data, charged to the sender's part of the budget; or a piece of a message: see [`in_pieces`].

@@ -10,7 +10,7 @@
 //! the number of the origin's last message that is done, with [`IS_BUSY`] while the owner stores the next one. The owner begins with a
 //! message, and the origin withdraws messages, by a change of this word from the number before: only one of them succeeds. The second word
 //! is the number of the last message that the owner has handled, withdrawn or not. Origins that accumulate hold the lock of the window's
-//! part meanwhile.
+//! part meanwhile. If an origin dies with the lock, the task that takes the lock over first makes the first word [`REFUSED`].
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use am_core::buffer::{Arrived, Exposed};
 use am_core::handler::{Answer, Message};
+use am_core::task::TaskId;
 
 use super::MpiHandlers;
 use crate::group::Group;
@@ -33,7 +34,9 @@ pub(crate) const HANDLED: usize = 8;
 pub(crate) const HEAD_BYTES: usize = 8;
 
 /// In the first word: the owner stores the pieces of the next message.
-const IS_BUSY: u64 = 1;
+pub(crate) const IS_BUSY: u64 = 1;
+/// A first word with which the owner carries out no message any more: no message follows this one.
+pub(crate) const REFUSED: u64 = !IS_BUSY;
 
 /// The first word of an origin whose last done message is `number`.
 fn done(number: u64) -> u64 {
@@ -144,16 +147,14 @@ impl PiecesOfWindows {
         self.windows.remove(&window);
     }
 
-    /// Handles a message; `None` if it is malformed.
-    fn handle(&mut self, message: &Message<'_>) -> Option<()> {
+    /// Handles a message of `source`; `None` if it is malformed.
+    fn handle(&mut self, source: TaskId, uhdr: &[u8], here: Arrived<'_>) -> Option<()> {
         let [window, rank, number] =
-            bytemuck::cast::<_, [[u8; 8]; 3]>(<[u8; 24]>::try_from(message.uhdr).ok()?)
-                .map(u64::from_le_bytes);
-        let here = message.here?;
+            bytemuck::cast::<_, [[u8; 8]; 3]>(<[u8; 24]>::try_from(uhdr).ok()?).map(u64::from_le_bytes);
         // A message that was withdrawn may come after the end of its window.
         let Some(part) = self.windows.get(&window) else { return Some(()) };
         let origin = u32::try_from(rank).ok().and_then(|rank| part.origins.task_of(rank))?;
-        if origin != message.source.task {
+        if origin != source {
             return None;
         }
         let words = part.words + rank * WORDS_BYTES as u64;
@@ -210,7 +211,10 @@ fn store(memory: &Exposed, here: Arrived<'_>, (data, elements): (&mut Vec<u8>, &
 
 impl MpiHandlers {
     pub(super) fn store_pieces(&mut self, message: &Message<'_>) -> Answer {
-        match self.pieces_of_windows.handle(message) {
+        let handled = message
+            .here
+            .and_then(|here| self.pieces_of_windows.handle(message.source.task, message.uhdr, here));
+        match handled {
             Some(()) => Answer::discard(),
             None => self.malformed(message),
         }
@@ -219,7 +223,42 @@ impl MpiHandlers {
 
 #[cfg(test)]
 mod tests {
+    use am_core::buffer::Access;
+    use am_double::{Config, network};
+
     use super::*;
+    use crate::settings::Settings;
+    use crate::state::State;
+
+    /// Messages of an origin that died with the lock may arrive after another task has taken the lock over.
+    #[test]
+    fn messages_of_an_origin_that_is_refused_change_nothing() {
+        let (_network, mut fabrics) = network(Config::new(2));
+        let mut state = State::new(fabrics.swap_remove(0), &Settings::default()).unwrap();
+        let mut expose = || {
+            let memory = state.context.alloc(64).unwrap();
+            Arc::new(state.context.expose(memory, Access::READ_WRITE).unwrap())
+        };
+        let (memory, control) = (expose(), expose());
+        let part = PartByOwner {
+            memory: Arc::clone(&memory),
+            control: Arc::clone(&control),
+            words: 0,
+            origins: Group::of_tasks(vec![0, 1], TaskId(0)),
+        };
+        let mut windows = PiecesOfWindows::default();
+        windows.begin(7, part);
+        let mut add_one = |number| {
+            let mut data = head(Some((PredefinedOp::Sum, Predefined::Uint64)), 1).to_vec();
+            data.extend(Run { offset: 8, len: 8, stride: 8, count: 1 }.to_bytes());
+            data.extend(1_u64.to_le_bytes());
+            windows.handle(TaskId(1), &header(7, 1, number), Arrived::private(&data)).unwrap();
+            memory.load_u64(8).unwrap()
+        };
+        assert_eq!([add_one(1), add_one(2)], [1, 2]);
+        control.atomic_u64(WORDS_BYTES as u64).unwrap().store(REFUSED, Ordering::Relaxed);
+        assert_eq!([add_one(3), add_one(4)], [2, 2]);
+    }
 
     #[test]
     fn a_message_is_done_or_withdrawn() {

@@ -446,12 +446,15 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
                 return Ok(Some(()));
             }
             // A wrong program may have written to the word. A value that names no task counts as free.
-            let holder =
-                found.checked_sub(1).and_then(|holder| self.endpoints.get(usize::try_from(holder).ok()?));
+            let holder = found.checked_sub(1).and_then(|holder| u32::try_from(holder).ok());
+            let holder = holder.and_then(|rank| Some((rank, self.endpoints.get(rank as usize)?.task)));
             let has_ended = match holder {
-                Some(holder) => self.communicator.state()?.context.has_ended(holder.task),
+                Some((_, task)) => self.communicator.state()?.context.has_ended(task),
                 None => true,
             };
+            if let Some((holder, _)) = holder.filter(|_| has_ended) {
+                self.refuse_all_of(holder, rank)?;
+            }
             expected = if has_ended { found } else { 0 };
             self.communicator.state()?.probe()?;
             Ok(None)

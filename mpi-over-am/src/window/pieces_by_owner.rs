@@ -12,14 +12,15 @@ use std::time::{Duration, Instant};
 use am_core::AmOptions;
 use am_core::buffer::{Grant, RawBytes};
 use am_core::fabric::Fabric;
-use am_core::transfer::Posted;
+use am_core::transfer::{AtomicOp, Posted, Width};
 use smallvec::SmallVec;
 
 use super::queue::LockQueue;
 use super::{Flavor, TargetData, Window, control_bytes};
 use crate::error::Result;
 use crate::handlers::{
-    self, Found, HANDLED, HEAD_BYTES, Operation, Run, WORDS_BYTES, find, head, header, withdraw,
+    self, Found, HANDLED, HEAD_BYTES, IS_BUSY, Operation, REFUSED, Run, WORDS_BYTES, find, head, header,
+    withdraw,
 };
 use crate::policy::{Field, LockPolicy};
 use mpi_datatype::Visit;
@@ -196,6 +197,30 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         all.runs.iter_mut().for_each(|run| run.offset += peer.data.offset);
         all.runs.reverse();
         Ok(Some(all.runs))
+    }
+
+    /// Makes the owner of a part carry out no more messages of `origin`, which has died; some may be under way.
+    ///
+    /// # Errors
+    /// The death of the owner; an error while making progress.
+    pub(super) fn refuse_all_of(&self, origin: u32, rank: u32) -> Result<()> {
+        if self.flavor != Flavor::Created {
+            return Ok(());
+        }
+        let words = words_at(self.flavor, self.communicator.size());
+        let at = self.peers[rank as usize].control.plus(words + WORDS_BYTES as u64 * u64::from(origin));
+        let mut expected = 0;
+        self.communicator.try_until(|| {
+            let refuse = AtomicOp::CompareSwap { expected, new: REFUSED };
+            let found = self.communicator.rmw(at, Width::Bits64, refuse)?;
+            if found == expected || found == REFUSED {
+                return Ok(Some(()));
+            }
+            // While the owner carries out a message, this is never found.
+            expected = found & !IS_BUSY;
+            self.communicator.state()?.probe()?;
+            Ok(None)
+        })
     }
 
     /// Calls `look` with a word of this task in the control memory of a rank. `None` if the memory is not mapped here.
