@@ -105,7 +105,7 @@ impl Requests {
     /// Takes the parts of an operation, to be [put back](Self::put_parts).
     pub(crate) fn take_parts(&mut self, id: RequestId) -> Option<Box<Parts>> {
         self.get(id)?;
-        self.cold[id.index()].as_mut()?.parts.take()
+        self.cold_mut(id)?.parts.take()
     }
 
     /// Gives an operation its parts.
@@ -118,13 +118,13 @@ impl Requests {
     /// The parts of an operation, if it has some.
     pub(crate) fn parts(&self, id: RequestId) -> Option<&Parts> {
         self.get(id)?;
-        self.cold[id.index()].as_ref()?.parts.as_deref()
+        self.cold(id)?.parts.as_deref()
     }
 
     /// Like [`parts`](Self::parts), for changes.
     pub(crate) fn parts_mut(&mut self, id: RequestId) -> Option<&mut Parts> {
         self.get(id)?;
-        self.cold[id.index()].as_mut()?.parts.as_deref_mut()
+        self.cold_mut(id)?.parts.as_deref_mut()
     }
 
     /// Records that the operation consists of several messages.
@@ -144,7 +144,7 @@ impl Requests {
 
     /// Whether the operation was cancelled, and has not been waited for since.
     pub(crate) fn was_cancelled(&self, id: RequestId) -> bool {
-        let cold = self.get(id).and_then(|_| self.cold[id.index()].as_ref());
+        let cold = self.get(id).and_then(|_| self.cold(id));
         matches!(cold.and_then(|cold| cold.failure.as_ref()), Some(Error::Cancelled))
     }
 
@@ -173,13 +173,13 @@ impl Requests {
     /// The layout of the message's destination.
     pub(crate) fn layout(&self, id: RequestId) -> Option<&Scatter> {
         self.get(id)?;
-        self.cold[id.index()].as_ref()?.layout.as_deref()
+        self.cold(id)?.layout.as_deref()
     }
 
     /// The destination of a message that has been matched, and the destination's length in bytes.
     #[inline(never)]
     pub(crate) fn take_layout(&mut self, id: RequestId) -> (Destination, u64) {
-        let cold = if self.get(id).is_some() { self.cold[id.index()].as_mut() } else { None };
+        let cold = if self.get(id).is_some() { self.cold_mut(id) } else { None };
         match cold.and_then(|cold| cold.layout.take().map(|layout| (layout, cold.capacity))) {
             Some((layout, capacity)) => (Destination::Sink(layout), capacity),
             None => (Destination::Nowhere, 0),

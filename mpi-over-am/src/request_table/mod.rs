@@ -35,7 +35,8 @@ pub(crate) use wakers::Wakers;
 #[derive(Debug)]
 pub(crate) struct Requests {
     records: Vec<Record>,
-    /// Rare data of requests, at the index of their record. A box stays with its slot, empty unless [`unusual::COLD`] is set.
+    /// Rare data of requests, at the index of their record; ends with the last record that has had some. A box stays with its slot, empty
+    /// unless [`unusual::COLD`] is set.
     cold: Vec<Option<Box<Cold>>>,
     /// Receives that wait for their message.
     posted: PostedList,
@@ -59,7 +60,7 @@ impl Default for Requests {
         };
         Self {
             records: vec![blocking, unused, sent, received],
-            cold: vec![None, None, None, None],
+            cold: Vec::new(),
             posted: PostedList::new(),
             free: NO_SLOT,
             watched_ended: 0,
@@ -114,19 +115,29 @@ impl Requests {
         let slot = self.records.len();
         assert!(slot < SLOTS_MAX, "the library's own requests have used up their slots");
         self.records.push(Record::free());
-        self.cold.push(None);
         slot as u32
     }
 
     /// The rare data of this request.
     fn cold_of(&mut self, id: RequestId) -> &mut Cold {
         self.records[id.index()].unusual |= unusual::COLD;
+        if self.cold.len() <= id.index() {
+            self.cold.resize_with(id.index() + 1, || None);
+        }
         self.cold[id.index()].get_or_insert_default()
+    }
+
+    fn cold(&self, id: RequestId) -> Option<&Cold> {
+        self.cold.get(id.index())?.as_deref()
+    }
+
+    fn cold_mut(&mut self, id: RequestId) -> Option<&mut Cold> {
+        self.cold.get_mut(id.index())?.as_deref_mut()
     }
 
     fn recipe(&self, id: RequestId) -> Option<&Recipe> {
         self.get(id)?;
-        self.cold[id.index()].as_ref()?.recipe.as_ref()
+        self.cold(id)?.recipe.as_ref()
     }
 
     /// Whether the program may start one more operation.
@@ -348,7 +359,7 @@ impl Requests {
         let (source_rank, tag) = (status.source(), status.tag());
         let is_collective = Space::Collective.has(record.context());
         let (is_receive, has_layout) = (record.is_receive, record.unusual & unusual::LAYOUT != 0);
-        let capacity = match &self.cold[id.index()] {
+        let capacity = match self.cold(id) {
             Some(cold) if has_layout => placed.min(cold.capacity),
             _ => placed,
         };
@@ -473,7 +484,7 @@ impl Requests {
     #[inline(never)]
     fn take_blocking_failure(&mut self) -> Option<Box<Error>> {
         self.blocking().unusual = unusual::RESERVED;
-        let cold = self.cold[RequestId::BLOCKING_RECEIVE.index()].as_mut();
+        let cold = self.cold_mut(RequestId::BLOCKING_RECEIVE);
         cold.and_then(|cold| cold.failure.take()).map(Box::new)
     }
 
@@ -515,7 +526,7 @@ impl Requests {
         let record = self.get_mut(id)?;
         let (status, unusual) = (record.status(), record.unusual);
         record.unusual = 0;
-        let cold = self.cold[id.index()].as_deref_mut().filter(|_| unusual & unusual::COLD != 0);
+        let cold = if unusual & unusual::COLD != 0 { self.cold_mut(id) } else { None };
         let mut cold = cold.map(std::mem::take);
         let recipe = cold.as_mut().and_then(|cold| cold.recipe.take());
         match recipe.filter(|_| unusual & unusual::DETACHED == 0) {
