@@ -36,6 +36,12 @@ impl Space {
     }
 }
 
+/// Whether the messages of this context id are those of a call that needs all tasks of a group: of a collective, or of a call that makes a
+/// communicator or a window.
+pub(crate) const fn needs_all_tasks(context_id: u32) -> bool {
+    Space::Collective.has(context_id) || Space::Management.has(context_id)
+}
+
 /// The context id of the world.
 pub(crate) const WORLD: u32 = 0;
 /// The count in the first context id that a task allocates. Count 0 of task 0 is the world's, and count 1 is that of the task's own

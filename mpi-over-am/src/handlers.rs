@@ -17,14 +17,14 @@ use am_core::task::{Endpoint, TaskId};
 use crate::attached_buffers::{AttachedBuffers, BufferOwner};
 use crate::budget::Budget;
 use crate::completion::Completions;
-use crate::context_id::{Peers, Space};
+use crate::context_id::{Peers, needs_all_tasks};
 use crate::early_message::{ENTRY_BYTES, EarlyBuffers, EarlyMessage, footprint, part_of_number};
 use crate::envelope;
 use crate::error::{Error, Side};
 use crate::events::{self, EventKind, Fact};
 use crate::matching::{EarlyArrivalQueue, Envelope, Pattern};
 use crate::message::ReceiveBuffer;
-use crate::notes::Notes;
+use crate::notes::{Key, Notes, Slot};
 use crate::request_id::RequestId;
 use crate::request_table::{Requests, Wakers};
 use crate::settings::Settings;
@@ -85,6 +85,18 @@ enum Lost {
     Failed(String),
     /// It has closed its context, after the first failure of the job that is known; empty if there is none.
     Left { endpoint: Endpoint, after: String },
+}
+
+impl Lost {
+    /// The error of an operation that needs this task.
+    fn error(&self, task: TaskId) -> Error {
+        Error::Core(match self {
+            Self::Failed(what) => am_core::error::Error::PeerFailed { task, what: what.clone() },
+            Self::Left { endpoint, after } => {
+                am_core::error::Error::ContextClosed { endpoint: *endpoint, after: after.clone() }
+            }
+        })
+    }
 }
 
 /// The state that the handlers work on.
@@ -259,15 +271,31 @@ impl MpiHandlers {
         let Some(pattern) = self.requests.posted_pattern(request) else { return };
         let sender = self.only_sender(&pattern);
         let Some((task, lost)) = self.lost.iter().find(|&&(task, _)| Some(task) == sender) else { return };
-        let why = match lost {
-            Lost::Failed(what) => am_core::error::Error::PeerFailed { task: *task, what: what.clone() },
-            // A task may leave while others have receives posted, which they then cancel. But a collective needs all tasks.
-            Lost::Left { .. } if !Space::Collective.has(pattern.context_id().0) => return,
-            Lost::Left { endpoint, after } => {
-                am_core::error::Error::ContextClosed { endpoint: *endpoint, after: after.clone() }
+        // A task may leave while others have receives posted, which they then cancel.
+        if matches!(lost, Lost::Failed(_)) || needs_all_tasks(pattern.context_id().0) {
+            let why = lost.error(*task);
+            self.requests.withdraw(request, why);
+        }
+    }
+
+    /// Ends the requests that wait for notes of lost tasks: a call that makes a communicator needs all of its tasks.
+    #[cold]
+    #[inline(never)]
+    fn end_hopeless_notes(&mut self) {
+        for (task, lost) in &self.lost {
+            for request in self.notes.give_up(*task) {
+                self.requests.end(request, Some(lost.error(*task)));
             }
-        };
-        self.requests.withdraw(request, Error::Core(why));
+        }
+    }
+
+    /// Starts to wait for a note: `request` completes when the note is in the slot.
+    pub(crate) fn await_note(&mut self, key: Key, slot: &Slot, request: RequestId) {
+        if self.notes.take_or_wait(key, slot, request) {
+            self.requests.end(request, None);
+        } else if !self.lost.is_empty() {
+            self.end_hopeless_notes();
+        }
     }
 
     /// The task that a receive names as its sender.
@@ -511,6 +539,7 @@ impl HandlerSet for MpiHandlers {
         for (request, _) in self.requests.posted_receives().collect::<Vec<_>>() {
             self.end_hopeless(request);
         }
+        self.end_hopeless_notes();
     }
 
     fn count(&self) -> usize {
@@ -525,8 +554,14 @@ impl HandlerSet for MpiHandlers {
             details: String::new(),
         }));
         let posted = || self.requests.posted_receives().map(|(_, pattern)| pattern);
-        let of_collectives = posted().filter(|pattern| Space::Collective.has(pattern.context_id().0));
-        facts.needed.extend(of_collectives.filter_map(|pattern| self.only_sender(&pattern)));
+        let of_all_tasks = posted().filter(|pattern| needs_all_tasks(pattern.context_id().0));
+        facts.needed.extend(of_all_tasks.filter_map(|pattern| self.only_sender(&pattern)));
+        facts.needed.extend(self.notes.awaited());
+        facts.operations.extend(self.notes.awaited().map(|task| UnderWay {
+            what: "receive".into(),
+            partner: Some(task),
+            details: "to make a communicator or a window".to_owned(),
+        }));
         let posted = posted().chain(self.probed.iter().copied());
         let early = self.early.iter().map(|(_, envelope, message)| (*envelope, message));
         let sends = self.requests.unacknowledged().map(|(_, task)| task);

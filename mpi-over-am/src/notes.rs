@@ -93,6 +93,21 @@ impl<R> Notes<R> {
         }
     }
 
+    /// The tasks whose notes requests wait for.
+    pub(crate) fn awaited(&self) -> impl Iterator<Item = TaskId> + '_ {
+        let awaited = self.queues.iter().filter(|(_, queue)| !queue.waiting.is_empty());
+        awaited.map(|(key, _)| TaskId(key.from))
+    }
+
+    /// Removes the requests that wait for notes of this task, which is gone.
+    pub(crate) fn give_up(&mut self, from: TaskId) -> Vec<R> {
+        let of_task = self.queues.iter_mut().filter(|(key, _)| key.from == from.0);
+        let given_up = of_task.flat_map(|(_, queue)| queue.waiting.drain(..).map(|(_, request)| request));
+        let given_up = given_up.collect();
+        self.queues.retain(|_, queue| !queue.arrived.is_empty() || !queue.waiting.is_empty());
+        given_up
+    }
+
     fn tidy(&mut self, key: Key) {
         if self.queues.get(&key).is_some_and(|queue| queue.arrived.is_empty() && queue.waiting.is_empty()) {
             self.queues.remove(&key);

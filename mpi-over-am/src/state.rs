@@ -245,9 +245,7 @@ impl<F: Fabric> State<F> {
         let handlers = self.handlers();
         let request = handlers.requests.insert(true);
         let slot = Slot::default();
-        if handlers.notes.take_or_wait(key, &slot, request) {
-            handlers.requests.end(request, None);
-        }
+        handlers.await_note(key, &slot, request);
         (request, slot)
     }
 

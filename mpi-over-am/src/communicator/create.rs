@@ -106,7 +106,7 @@ impl<F: Fabric, L: LockPolicy> PendingCommunicator<F, L> {
     /// Like [`wait`](Self::wait); `None` if this task is not a member.
     pub(crate) fn wait_for_part(self) -> Result<Option<Communicator<F, L>>> {
         self.parent.wait_over(self.request)?;
-        self.parent.state()?.handlers().requests.forget(self.request);
+        self.parent.state()?.handlers().requests.take(self.request)?;
         self.begin_part()
     }
 

@@ -6,7 +6,9 @@ use std::io::Write;
 use std::time::Duration;
 
 use am_tests::harness::{PROVIDERS, job, jobs};
-use mpi_over_am::{BSEND_OVERHEAD_BYTES, Communicator, Environment, Error, Source, TAG_UB, Tag, op};
+use mpi_over_am::{
+    BSEND_OVERHEAD_BYTES, Communicator, Environment, Error, Info, Source, SplitType, TAG_UB, Tag, op,
+};
 
 /// Runs `body` with 2, 3 and 8 tasks, with every method of memory access, and over the network if there is libfabric.
 fn everywhere(test: &'static str, body: fn(&Environment, &Communicator)) {
@@ -352,6 +354,39 @@ fn a_collective_learns_that_a_task_has_left() {
                 assert!(!error.contains("not exposed"), "{error}");
                 // Of three tasks, one of the others may have got its error and left before.
                 assert!(error.contains("task 0") || world.size() > 2 && error.contains("task "), "{error}");
+            }
+            // Sessions end like this: each task for itself.
+            let _ = environment.leave();
+        });
+    }
+}
+
+/// A call that makes a communicator with a task that has left ends with an error in the other tasks (MPI 5.0, 9.4).
+#[test]
+fn a_communicator_cannot_be_made_with_a_task_that_has_left() {
+    type Call = fn(&Communicator) -> mpi_over_am::Result<()>;
+    let calls: [(&str, Call); 6] = [
+        ("dup", |world| world.dup().map(drop)),
+        ("split", |world| world.split(Some(0), 0).map(drop)),
+        ("create", |world| world.create(&world.group()).map(drop)),
+        ("create_group", |world| world.create_group(&world.group(), 5).map(drop)),
+        ("split_type", |world| world.split_type(Some(SplitType::Shared), 0, &Info::new()).map(drop)),
+        ("create_cartesian", |world| world.create_cartesian(&[3], &[false]).map(drop)),
+    ];
+    for (name, call) in calls {
+        job("a_communicator_cannot_be_made_with_a_task_that_has_left").tasks(3).run(|| {
+            let environment = Environment::init().expect("the launcher made a job");
+            let world = environment.world();
+            call(&world).expect("all tasks take part");
+            if world.rank() != 1 {
+                let error = loop {
+                    if let Err(error) = call(&world) {
+                        break error.to_string();
+                    }
+                };
+                println!("{name}: {error}");
+                // The other one may have got its error and left before.
+                assert!(error.contains("task ") && !error.contains("not exposed"), "{name}: {error}");
             }
             // Sessions end like this: each task for itself.
             let _ = environment.leave();
