@@ -20,6 +20,8 @@ pub enum ObjectKind {
     Window,
     /// A session, which has no attributes.
     Session,
+    /// A file, which has no attributes.
+    File,
 }
 
 /// Called when an object is duplicated, with the object's number, the keyval and the value. Returns the duplicate's value; `None`: the

@@ -155,6 +155,13 @@ pub(crate) fn with_slice<R>(bytes: RawBytes, use_up: impl FnOnce(&[u8]) -> R) ->
     use_up(unsafe { std::slice::from_raw_parts(bytes.at().as_ptr(), bytes.len()) })
 }
 
+/// Like [`with_slice`], for a range that is written.
+pub(crate) fn with_slice_mut<R>(buffer: RawBuffer, fill: impl FnOnce(&mut [u8]) -> R) -> R {
+    // SAFETY: the maker of `buffer` has promised that it stays writable, and that nothing else accesses it, until the operation that holds
+    // it has ended, which is when `fill` returns. `fill` only writes to it: any bytes are valid.
+    fill(unsafe { std::slice::from_raw_parts_mut(buffer.at().as_ptr(), buffer.len()) })
+}
+
 /// # Safety
 /// The memory must stay live, and nothing else may read or write it, until the operation that gets the range has ended.
 unsafe fn raw_buffer<T: AnyBitPattern>(to: &mut [T]) -> RawBuffer {

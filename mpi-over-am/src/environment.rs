@@ -39,8 +39,6 @@ pub struct Environment<F: Fabric = JobFabric, L: LockPolicy = OneThread> {
     shared: Arc<L::Cell<State<F>>>,
     progress: ProgressThread,
     is_talkative: bool,
-    /// `None`: the caller has opened the fabric.
-    joined: Option<Joined>,
     world: Communicator<F, L>,
     alone: Communicator<F, L>,
 }
@@ -134,8 +132,7 @@ impl<L: LockPolicy> Environment<JobFabric, L> {
         ByCall::look_at_recorder();
         // Relaxed: the number only has to be unique; it publishes no other memory.
         let context = OPENED.fetch_add(1, Ordering::Relaxed) % CONTEXTS;
-        let environment = Self::on_fabric(joined.fabric(context)?, &settings)?;
-        Ok(Self { joined: Some(joined), ..environment })
+        Self::on_fabric(joined.fabric(context)?, &settings)
     }
 }
 
@@ -215,7 +212,6 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
             shared,
             progress: ProgressThread::default(),
             is_talkative: settings.debug,
-            joined: None,
             world,
             alone,
             _mark: L::Mark::default(),
@@ -238,12 +234,6 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
     pub fn look_at_watched(&self) -> Result<()> {
         Turn::<F, L>::enter(&*self.shared)?.handlers().completions.look_at_watched();
         Ok(())
-    }
-
-    /// Whether no task of this host has called this before: one of them says for all that the binary interface has no MPI files.
-    #[must_use]
-    pub fn is_first_to_say_no_files(&self) -> bool {
-        self.joined.as_ref().is_none_or(Joined::is_first_to_say_no_files)
     }
 
     /// The communicator of all tasks (`MPI_COMM_WORLD`).

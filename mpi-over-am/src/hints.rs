@@ -68,6 +68,19 @@ const THREAD_LEVELS: [&str; 4] =
 const OF_SESSIONS: [Hint; 1] =
     [hint("thread_level", Some("MPI_THREAD_MULTIPLE"), Values::One(&THREAD_LEVELS))];
 
+/// Hints of files (MPI 5.0 section 14.2.8, and those of ROMIO that programs set).
+const OF_FILES: [Hint; 7] = [
+    hint("access_style", None, Values::Several(&ACCESS_STYLES)),
+    hint("collective_buffering", None, Values::Boolean),
+    hint("cb_nodes", None, Values::Number),
+    hint("cb_buffer_size", Some("16777216"), Values::Number),
+    hint("romio_cb_read", Some("automatic"), Values::One(&["automatic", "enable", "disable"])),
+    hint("romio_cb_write", Some("automatic"), Values::One(&["automatic", "enable", "disable"])),
+    hint("striping_unit", Some("4096"), Values::Number),
+];
+const ACCESS_STYLES: [&str; 6] =
+    ["read_once", "write_once", "read_mostly", "write_mostly", "sequential", "reverse_sequential"];
+
 impl Hint {
     /// The value in the form in which an inquiry returns it; `None` if the hint cannot have this value.
     fn normalised(&self, value: &str) -> Option<String> {
@@ -112,6 +125,7 @@ fn known(kind: ObjectKind) -> impl Iterator<Item = &'static Hint> {
         ObjectKind::Communicator => (&OF_ALL, &OF_COMMUNICATORS),
         ObjectKind::Window => (&OF_ALL, &OF_WINDOWS),
         ObjectKind::Session => (&OF_ALL, &OF_SESSIONS),
+        ObjectKind::File => (&[], &OF_FILES),
         ObjectKind::Datatype => (&[], &[]),
     };
     all.iter().chain(own)

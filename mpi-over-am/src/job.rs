@@ -94,11 +94,6 @@ impl Joined {
         Ok(self.0.fabric(context)?)
     }
 
-    /// Whether no task of this host has called this before.
-    pub(crate) fn is_first_to_say_no_files(&self) -> bool {
-        self.0.job().is_first_to_say_no_files()
-    }
-
     /// From now on, prints each call and message to standard error.
     pub(crate) fn say_all(&self) {
         self.0.say_all();

@@ -80,6 +80,7 @@ mod environment;
 mod error;
 mod error_handler;
 pub mod events;
+pub mod file;
 mod group;
 mod handlers;
 mod hints;

@@ -650,13 +650,6 @@ impl Job {
         tasks > self.cpus() as usize
     }
 
-    /// Whether no task of this host has called this before: one of them says for all that MPI has no files here.
-    #[must_use]
-    pub fn is_first_to_say_no_files(&self) -> bool {
-        // Relaxed: it orders nothing else.
-        self.header.has_said_no_files.swap(1, Ordering::Relaxed) == 0
-    }
-
     /// Number of tasks of this host, which share its processors.
     #[must_use]
     pub fn tasks_here(&self) -> usize {

@@ -12,7 +12,7 @@ use crate::segment::SharedAtomics;
 use am_via_os::atomics::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 /// "AMJOB", and in the highest 16 bits the version of this layout.
-pub const JOB_MAGIC: u64 = 0x0006_0042_4f4a_4d41;
+pub const JOB_MAGIC: u64 = 0x0007_0042_4f4a_4d41;
 /// Position of the version in [`JOB_MAGIC`], in bits.
 pub const JOB_VERSION_SHIFT: u32 = 48;
 /// Maximum number of tasks of a job.
@@ -73,8 +73,6 @@ pub struct JobHeader {
     pub failure: FailureRecord,
     /// Bit `t % 64` of word `t / 64`: task `t` failed.
     pub failed: [AtomicU64; FAILED_WORDS],
-    /// Not 0: a task of this host has told the user that MPI has no files here.
-    pub has_said_no_files: AtomicU32,
     /// The settings of the job, as lines `name=value`.
     pub settings: Text<SETTINGS_WORDS>,
 }

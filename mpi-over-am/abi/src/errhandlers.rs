@@ -2,7 +2,6 @@
 //! session may need one before MPI is started.
 
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use mpi_over_am::ErrorClass;
 
@@ -10,12 +9,12 @@ use crate::constants::{
     MPI_ERRHANDLER_NULL, MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN, MPI_FILE_NULL,
     MPI_SUCCESS,
 };
-use crate::engine::Environment;
-use crate::errors::{finish_alone, finish_on_process, no_communicator, on_communicator, raise, this_task};
+use crate::errors::{finish_alone, finish_on_process, no_communicator, on_communicator, raise};
 use crate::failure::{Failure, Outcome, not_null};
+use crate::files::on_file;
 use crate::raise::{ErrhandlerObject, KeptErrhandler, On, change, errhandlers, raise_through};
 use crate::sessions::on_session;
-use crate::state::{enter, entered, is_running};
+use crate::state::{enter, entered};
 use crate::types::{Callback, MPI_Comm, MPI_Errhandler, MPI_File, MPI_Session, MPI_Win};
 use crate::windows::on_window;
 
@@ -139,73 +138,45 @@ pub(crate) unsafe fn mpi_session_call_errhandler(session: MPI_Session, code: c_i
     })
 }
 
-/// The error handler of `MPI_FILE_NULL`.
-static FILES: KeptErrhandler = KeptErrhandler::predefined(MPI_ERRORS_RETURN);
+/// The error handler of `MPI_FILE_NULL`, which new files get.
+pub(crate) static FILES: KeptErrhandler = KeptErrhandler::predefined(MPI_ERRORS_RETURN);
 
-/// Raises a failure about files on `MPI_FILE_NULL`, since there are no files.
+/// Runs the error handler of `MPI_FILE_NULL` for a failure that belongs to no open file.
 #[cold]
-fn raise_on_no_file(function: &str, failure: &Failure) -> c_int {
-    let handler = FILES.get();
-    raise_through(handler, MPI_FILE_NULL.0, || "MPI_FILE_NULL".to_owned(), function, failure)
+pub(crate) fn raise_on_no_file(function: &str, failure: &Failure) -> c_int {
+    raise_through(FILES.get(), MPI_FILE_NULL.0, || "MPI_FILE_NULL".to_owned(), function, failure)
 }
 
-/// Whether this task knows that it need not say that there are no files.
-static SAID: AtomicBool = AtomicBool::new(false);
-
-/// Says once for all tasks of a host that there are no files: programs often do not look at the codes of these calls, and seem to have
-/// written their results.
-#[cold]
-fn say_no_files(function: &str) {
-    if SAID.load(Ordering::Relaxed) {
-        return;
+/// Runs a call about the error handler of a file, or of `MPI_FILE_NULL`, which is there before MPI starts, too.
+fn on_handler_of(function: &str, file: MPI_File, call: impl FnOnce(&KeptErrhandler) -> Outcome<()>) -> c_int {
+    if file != MPI_FILE_NULL {
+        return on_file(function, file, |_, object| call(&object.errhandler));
     }
-    // Before MPI starts and after it has ended, each task says it for itself. If this call is refused, a later one says it.
-    let is_first = match is_running().then(|| enter(function)) {
-        None => !SAID.swap(true, Ordering::Relaxed),
-        Some(Ok(mpi)) => mpi.environment.borrow().as_ref().is_none_or(Environment::is_first_to_say_no_files),
-        Some(Err(_)) => return,
-    };
-    SAID.store(true, Ordering::Relaxed);
-    if is_first {
-        mpi_over_am::complain!(
-            "{function}, called by {}: THERE ARE NO MPI FILES in this library: nothing is read or written, and each MPI_File_ function \
-             returns MPI_ERR_UNSUPPORTED_OPERATION",
-            this_task()
-        );
-    }
-}
-
-/// The result of every function about files.
-#[cold]
-pub(crate) fn no_files(function: &str) -> c_int {
-    say_no_files(function);
-    let what = format!("{function}: this library has no files (MPI 5.0 chapter 14)");
-    raise_on_no_file(function, &Failure::new(ErrorClass::UnsupportedOperation, what))
-}
-
-fn on_no_file(function: &str, file: MPI_File, call: impl FnOnce(&KeptErrhandler) -> Outcome<()>) -> c_int {
-    let outcome = if file == MPI_FILE_NULL {
-        call(&FILES)
-    } else {
-        Err(Failure::new(ErrorClass::File, format!("0x{:x} is not a file: this library has none", file.0)))
-    };
-    match outcome {
+    match call(&FILES) {
         Ok(()) => MPI_SUCCESS,
         Err(failure) => raise_on_no_file(function, &failure),
     }
 }
 
 pub(crate) unsafe fn mpi_file_set_errhandler(file: MPI_File, handler: MPI_Errhandler) -> c_int {
-    on_no_file("MPI_File_set_errhandler", file, |files| files.set(On::File, handler))
+    on_handler_of("MPI_File_set_errhandler", file, |kept| kept.set(On::File, handler))
 }
 
 pub(crate) unsafe fn mpi_file_get_errhandler(file: MPI_File, handler: *mut MPI_Errhandler) -> c_int {
-    on_no_file("MPI_File_get_errhandler", file, |files| files.give(handler))
+    on_handler_of("MPI_File_get_errhandler", file, |kept| kept.give(handler))
 }
 
 pub(crate) unsafe fn mpi_file_call_errhandler(file: MPI_File, code: c_int) -> c_int {
-    on_no_file("MPI_File_call_errhandler", file, |_| {
-        raise_on_no_file("MPI_File_call_errhandler", &called(code));
+    const CALL: &str = "MPI_File_call_errhandler";
+    on_handler_of(CALL, file, |kept| {
+        raise_through(kept.get(), file.0, || "a file".to_owned(), CALL, &called(code));
         Ok(())
     })
+}
+
+/// The result of `MPI_Register_datarep`.
+#[cold]
+pub(crate) fn no_representations(function: &str) -> c_int {
+    let what = "this library has no data representations of the program: use \"native\", \"internal\" or \"external32\"";
+    raise_on_no_file(function, &Failure::new(ErrorClass::UnsupportedOperation, what))
 }

@@ -45,6 +45,8 @@ mod error_codes;
 mod errors;
 mod events;
 mod failure;
+mod file_access;
+mod files;
 mod fortran;
 mod generalized;
 mod generalized_calls;
@@ -90,6 +92,8 @@ mod implementation {
     pub(crate) use crate::errhandlers::*;
     pub(crate) use crate::error_codes::*;
     pub(crate) use crate::events::*;
+    pub(crate) use crate::file_access::*;
+    pub(crate) use crate::files::*;
     pub(crate) use crate::generalized_calls::*;
     pub(crate) use crate::groups::*;
     pub(crate) use crate::handles::*;

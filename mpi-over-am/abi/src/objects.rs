@@ -9,7 +9,7 @@ use mpi_over_am::attribute::{Keyval, WeakKeyval};
 use mpi_over_am::datatype::Datatype;
 use mpi_over_am::{ByCall, MessageId, Properties};
 
-use crate::engine::{Communicator, PendingCommunicator, Session, Window};
+use crate::engine::{Communicator, File, PendingCommunicator, Session, Window};
 use crate::raise::KeptErrhandler;
 use crate::types::{Callback, MPI_Comm, MPI_Datatype, MPI_Session, MPI_Win};
 
@@ -48,6 +48,13 @@ pub(crate) struct WindowObject {
     pub(crate) model: c_int,
     /// The addresses of attached pieces of 0 bytes, which the library has nothing to do with.
     pub(crate) empty_pieces: RefCell<Vec<usize>>,
+}
+
+/// A file and the state of its C handle.
+#[derive(Debug)]
+pub(crate) struct FileObject {
+    pub(crate) file: File,
+    pub(crate) errhandler: KeptErrhandler,
 }
 
 /// A session and the state of its C handle.

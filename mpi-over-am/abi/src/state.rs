@@ -30,8 +30,8 @@ use crate::constants::{
 use crate::engine::{Communicator, Environment, Window};
 use crate::handles::{Handles, ObjectKind};
 use crate::objects::{
-    CommunicatorObject, Generalized, Keyvals, MessageObject, PendingObject, SessionObject, TypeObjects,
-    WindowObject,
+    CommunicatorObject, FileObject, Generalized, Keyvals, MessageObject, PendingObject, SessionObject,
+    TypeObjects, WindowObject,
 };
 use crate::raise::{KeptErrhandler, initial, raise_outside, set_end, set_rank};
 use crate::types::{MPI_Comm, MPI_Datatype, MPI_Errhandler, MPI_Win};
@@ -55,6 +55,7 @@ pub(crate) struct Mpi {
     pub(crate) operations: Handles<Op>,
     pub(crate) groups: Handles<Group>,
     pub(crate) windows: Handles<Rc<WindowObject>>,
+    pub(crate) files: Handles<Rc<FileObject>>,
     pub(crate) sessions: Handles<Rc<SessionObject>>,
     pub(crate) keyvals: RefCell<Keyvals>,
     /// Memory lent by the program for buffered sends: address and length.
@@ -93,6 +94,7 @@ impl Mpi {
             operations: Handles::new(ObjectKind::Operation),
             groups: Handles::new(ObjectKind::Group),
             windows: Handles::new(ObjectKind::Window),
+            files: Handles::new(ObjectKind::File),
             sessions: Handles::new(ObjectKind::Session),
             keyvals: RefCell::default(),
             lent: RefCell::default(),

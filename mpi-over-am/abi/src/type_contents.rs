@@ -166,7 +166,7 @@ fn integer(value: i64) -> Outcome<c_int> {
 
 /// The handle for a type in the contents of another: the constant of a predefined type, the one handle of an unnamed type ([`unnamed`]), or
 /// a new handle.
-fn handle_to_tell(mpi: &Mpi, datatype: &Datatype) -> Outcome<MPI_Datatype> {
+pub(crate) fn handle_to_tell(mpi: &Mpi, datatype: &Datatype) -> Outcome<MPI_Datatype> {
     if is_unnamed(datatype) {
         return unnamed(mpi, || datatype.clone());
     }

@@ -1,0 +1,115 @@
+//! Setting and getting the view (MPI 5.0 sections 14.3 and 14.5.1).
+
+use std::sync::Arc;
+
+use am_core::fabric::Fabric;
+use mpi_datatype::Datatype;
+use mpi_io::{AccessMode, Representation, View, WrongView};
+
+use super::File;
+use crate::error::{ErrorClass, Result};
+use crate::info::Info;
+use crate::policy::{Field, LockPolicy};
+
+impl<F: Fabric, L: LockPolicy> File<F, L> {
+    /// Sets which bytes of the file this task sees, and in which unit its offsets are (`MPI_File_set_view`): the parts that `filetype`
+    /// selects, again and again, from byte `displacement` on. Collective; the sizes of `etype` and the representations must agree. All
+    /// pointers are set to 0. `None` as displacement: the position of the shared pointer, in a file with
+    /// [`AccessMode::SEQUENTIAL`] (`MPI_DISPLACEMENT_CURRENT`).
+    ///
+    /// # Errors
+    /// A view that no file can have; tasks that do not agree.
+    pub fn set_view(
+        &self,
+        displacement: Option<u64>,
+        etype: &Datatype,
+        filetype: &Datatype,
+        representation: &str,
+        info: &Info,
+    ) -> Result<()> {
+        let is_sequential = self.mode.has(AccessMode::SEQUENTIAL);
+        let displacement = match displacement {
+            Some(displacement) if !is_sequential => Ok(displacement),
+            None if is_sequential => {
+                let view = self.view.get();
+                self.shared_pointer.get().map(|position| view.offset_of(position * view.etype_bytes()))
+            }
+            None => Err(self.refused(
+                ErrorClass::Argument,
+                "MPI_DISPLACEMENT_CURRENT is only for files with MPI_MODE_SEQUENTIAL",
+            )),
+            Some(_) => Err(self.refused(
+                ErrorClass::Argument,
+                "a file with MPI_MODE_SEQUENTIAL needs MPI_DISPLACEMENT_CURRENT as displacement",
+            )),
+        };
+        let view = displacement.and_then(|displacement| {
+            View::new(displacement, etype, filetype, representation, self.mode.writes())
+                .map_err(|wrong| self.refused(class_of(&wrong), wrong.to_string()))
+        });
+        // Also if the view is wrong here: the other tasks wait.
+        let facts =
+            view.as_ref().map_or([0; 2], |view| [view.etype_bytes(), view.representation() as u64 + 1]);
+        let all = self.communicator.gather_words(&facts)?;
+        let view = view?;
+        if let Some(other) = all.iter().find(|other| other[1] != 0 && **other != facts) {
+            let text = format!(
+                "the tasks set views with different etypes or representations: {} bytes here, {} elsewhere",
+                facts[0], other[0]
+            );
+            return Err(self.refused(ErrorClass::NotSame, text));
+        }
+        if all.iter().any(|other| other[1] == 0) {
+            let what = "the view of another task is not valid, and that task got the error: no view was set";
+            return Err(self.refused(ErrorClass::Other, what));
+        }
+        self.view.set(Arc::new(view));
+        self.pointer.set(0);
+        self.properties.set_info(info);
+        self.set_shared_pointer(0)
+    }
+
+    /// The view (`MPI_File_get_view`): displacement in bytes, elementary type, file type, representation.
+    #[must_use]
+    pub fn view(&self) -> (u64, Datatype, Datatype, Representation) {
+        let view = self.view.get();
+        (view.displacement(), view.etype().clone(), view.filetype().clone(), view.representation())
+    }
+
+    /// The offset in bytes, from the start of the file, of an offset in elementary types (`MPI_File_get_byte_offset`).
+    ///
+    /// # Errors
+    /// The view has no such offset.
+    pub fn byte_offset(&self, offset: u64) -> Result<u64> {
+        let view = self.view.get();
+        let position = offset.checked_mul(view.etype_bytes()).filter(|&position| view.has(position, 1));
+        position.map(|position| view.offset_of(position)).ok_or_else(|| {
+            self.refused(
+                ErrorClass::Argument,
+                format!("the view has no offset {offset}: it is empty, or ends before"),
+            )
+        })
+    }
+
+    /// Bytes from one element of a type to the next in the file (`MPI_File_get_type_extent`).
+    ///
+    /// # Errors
+    /// More than 2^63 bytes.
+    pub fn type_extent(&self, datatype: &Datatype) -> Result<i64> {
+        match self.view.get().representation() {
+            Representation::Native | Representation::Internal => Ok(datatype.extent()),
+            Representation::External32 if datatype.external32_len(1)? == datatype.size() => {
+                Ok(datatype.extent())
+            }
+            Representation::External32 => Ok(datatype.external32_len(1)?.cast_signed()),
+        }
+    }
+}
+
+fn class_of(wrong: &WrongView) -> ErrorClass {
+    match wrong {
+        WrongView::UnknownRepresentation { .. } | WrongView::OtherSizes => ErrorClass::UnsupportedDatarep,
+        WrongView::EmptyEtype => ErrorClass::Type,
+        _ => ErrorClass::Argument,
+    }
+}
