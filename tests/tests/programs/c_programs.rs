@@ -29,26 +29,6 @@ fn the_last_line_names_the_task_that_failed_first() {
     assert!(last.contains(": task 1 ") && last.contains("MPI_ERR_TRUNCATE"), "{said}");
 }
 
-/// A job that uses MPI's files, which are not there, says so in one line, even if the program ignores the codes that the calls return.
-#[test]
-#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
-fn a_job_says_once_that_there_are_no_files() {
-    programs::build();
-    let scratch = Scratch::new("t_no_files");
-    let program = scratch.path().join("program");
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/c/t_no_files.c");
-    let mut compile = Command::new(programs::folder().join("mpicc"));
-    let (good, said) = run(compile.args(programs::compiler_options()).arg(source).arg("-o").arg(&program));
-    assert!(good, "{said}");
-    for arguments in [&[][..], &["each its own"]] {
-        let mut start = Command::new(programs::folder().join("mpiexec"));
-        let (good, said) = run(start.args(["-n", "3", "--timeout", "60"]).arg(&program).args(arguments));
-        assert!(good, "{said}");
-        assert_eq!(said.matches("THERE ARE NO MPI FILES").count(), 1, "{said}");
-        assert!(said.contains("MPI_File_open, called by rank "), "{said}");
-    }
-}
-
 /// If an exit function of the program causes a second error, the process still ends as the first error demands, and prints only that one.
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
@@ -144,6 +124,8 @@ programs! {
     o_collectives_large
     o_communicators
     o_environment
+    o_files
+    o_files_large
     o_messages
     o_objects
     o_point_to_point
