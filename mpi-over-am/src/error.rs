@@ -368,7 +368,6 @@ pub enum Error {
         /// The value of the argument; `None` if no single argument is at fault.
         value: Option<i64>,
     },
-<<<<<<< HEAD
     /// No more memory can be shown to other tasks, so that a window cannot be made.
     #[error(
         "this task shows {max} pieces of memory to other tasks, the maximum (a window takes one or two, attached memory one): free windows, or detach memory"
@@ -376,7 +375,7 @@ pub enum Error {
     TooManyWindows {
         /// Maximum number of pieces.
         max: u32,
-=======
+    },
     /// A call about a file that the library or the system rejects.
     #[error("the file {path}: {what}")]
     File {
@@ -386,7 +385,6 @@ pub enum Error {
         path: Box<str>,
         /// What is wrong, and what to do.
         what: Box<str>,
->>>>>>> c80bfd4f (wip files)
     },
     /// Memory cannot be attached to a dynamic window, because something is used up.
     #[error("the memory cannot be attached: {why}")]
@@ -678,21 +676,15 @@ impl Error {
             Self::NotReady { side: Side::Receiver, .. } | Self::Protocol { .. } | Self::ContextId { .. } => {
                 Fault::Peer
             }
-<<<<<<< HEAD
             Self::BufferExhausted { .. }
             | Self::TooMany { .. }
             | Self::TooManyWindows { .. }
             | Self::Unattachable { .. } => Fault::Resource,
-=======
-            Self::BufferExhausted { .. } | Self::TooMany { .. } | Self::Unattachable { .. } => {
-                Fault::Resource
-            }
             Self::File { class, .. } => match class {
                 ErrorClass::NoSpace | ErrorClass::Quota | ErrorClass::NoMemory => Fault::Resource,
                 ErrorClass::Io | ErrorClass::Access | ErrorClass::FileInUse => Fault::System,
                 _ => Fault::Caller,
             },
->>>>>>> c80bfd4f (wip files)
             Self::Thread { .. } | Self::Unshareable { .. } => Fault::System,
             Self::Core(error) => error.fault(),
         }
