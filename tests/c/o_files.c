@@ -377,12 +377,14 @@ static void check_properties(void) {
     MPI_Errhandler_free(&errhandler);
     MPI_File_create_errhandler(handler, &errhandler);
     CHECK(MPI_File_set_errhandler(file, errhandler) == MPI_SUCCESS);
-    CHECK(MPI_File_write_at(file, -1, &number, 1, MPI_INT, &status) != MPI_SUCCESS && (!OWN || handled == MPI_ERR_ARG));
+    REFUSED(MPI_File_write_at(file, -1, &number, 1, MPI_INT, &status), MPI_ERR_ARG);
+    CHECK(!OWN || handled == MPI_ERR_ARG);
     CHECK(MPI_File_call_errhandler(file, MPI_ERR_QUOTA) == MPI_SUCCESS && handled == MPI_ERR_QUOTA);
     CHECK(MPI_File_set_errhandler(MPI_FILE_NULL, errhandler) == MPI_SUCCESS);
     CHECK(MPI_File_get_errhandler(MPI_FILE_NULL, &other) == MPI_SUCCESS && other == errhandler);
     MPI_Errhandler_free(&other);
-    CHECK(MPI_File_delete("/no such folder/file", MPI_INFO_NULL) != MPI_SUCCESS && (!OWN || handled == MPI_ERR_NO_SUCH_FILE));
+    REFUSED(MPI_File_delete("/no such folder/file", MPI_INFO_NULL), MPI_ERR_NO_SUCH_FILE);
+    CHECK(!OWN || handled == MPI_ERR_NO_SUCH_FILE);
     MPI_File_set_errhandler(MPI_FILE_NULL, MPI_ERRORS_RETURN);
     MPI_Errhandler_free(&errhandler);
     CHECK(MPI_File_toint(file) != MPI_File_toint(MPI_FILE_NULL) && MPI_File_fromint(MPI_File_toint(file)) == file);

@@ -12,7 +12,9 @@ use crate::constants::{
 use crate::errors::{finish_alone, finish_on_process, no_communicator, on_communicator, raise};
 use crate::failure::{Failure, Outcome, not_null};
 use crate::files::on_file;
-use crate::raise::{ErrhandlerObject, KeptErrhandler, On, change, errhandlers, raise_through};
+use crate::raise::{
+    ErrhandlerObject, FILES, KeptErrhandler, On, change, errhandlers, raise_on_no_file, raise_through,
+};
 use crate::sessions::on_session;
 use crate::state::{enter, entered};
 use crate::types::{Callback, MPI_Comm, MPI_Errhandler, MPI_File, MPI_Session, MPI_Win};
@@ -136,15 +138,6 @@ pub(crate) unsafe fn mpi_session_call_errhandler(session: MPI_Session, code: c_i
         raise_through(object.errhandler.get(), session.0, of, "MPI_Session_call_errhandler", &called(code));
         Ok(())
     })
-}
-
-/// The error handler of `MPI_FILE_NULL`, which new files get.
-pub(crate) static FILES: KeptErrhandler = KeptErrhandler::predefined(MPI_ERRORS_RETURN);
-
-/// Runs the error handler of `MPI_FILE_NULL` for a failure that belongs to no open file.
-#[cold]
-pub(crate) fn raise_on_no_file(function: &str, failure: &Failure) -> c_int {
-    raise_through(FILES.get(), MPI_FILE_NULL.0, || "MPI_FILE_NULL".to_owned(), function, failure)
 }
 
 /// Runs a call about the error handler of a file, or of `MPI_FILE_NULL`, which is there before MPI starts, too.

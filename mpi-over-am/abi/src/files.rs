@@ -23,13 +23,12 @@ use crate::constants::{
     MPI_SEEK_SET, MPI_SUCCESS,
 };
 use crate::data::{any_datatype_of, datatype_of};
-use crate::errhandlers::{FILES, raise_on_no_file};
 use crate::errors::no_communicator;
 use crate::failure::{Failure, Outcome, not_null};
 use crate::groups::keep_group;
 use crate::infos::{info_of, keep_info};
 use crate::objects::FileObject;
-use crate::raise::{KeptErrhandler, raise_through};
+use crate::raise::{FILES, KeptErrhandler, raise_on_no_file, raise_through};
 use crate::state::{Mpi, enter};
 use crate::text::{give_string, string_at};
 use crate::type_contents::handle_to_tell;

@@ -11,6 +11,7 @@ use mpi_over_am::ErrorClass;
 use crate::codes::meaning;
 use crate::constants::{
     MPI_COMM_SELF, MPI_ERRHANDLER_NULL, MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN,
+    MPI_FILE_NULL,
 };
 use crate::failure::{Failure, Outcome, call_program, not_null};
 use crate::handles::{Handles, ObjectKind};
@@ -258,4 +259,13 @@ thread_local! {
 /// The text of this thread's last error, if the error had this code.
 pub(crate) fn last_said(code: c_int) -> Option<String> {
     LAST.with_borrow(|last| last.clone()).filter(|(last, _)| *last == code).map(|(_, said)| said)
+}
+
+/// The error handler of `MPI_FILE_NULL`, which new files get.
+pub(crate) static FILES: KeptErrhandler = KeptErrhandler::predefined(MPI_ERRORS_RETURN);
+
+/// Runs the error handler of `MPI_FILE_NULL` for a failure that belongs to no open file.
+#[cold]
+pub(crate) fn raise_on_no_file(function: &str, failure: &Failure) -> c_int {
+    raise_through(FILES.get(), MPI_FILE_NULL.0, || "MPI_FILE_NULL".to_owned(), function, failure)
 }

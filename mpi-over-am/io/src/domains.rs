@@ -14,8 +14,8 @@ pub struct Domains {
 }
 
 impl Domains {
-    /// Divides the bytes of a file that some tasks access among `aggregators` tasks, in rounds of `window` bytes each. The bounds of domains
-    /// are multiples of `unit` bytes. `None` if there are no bytes.
+    /// Divides the bytes of a file that some tasks access among `aggregators` tasks, in rounds of `window` bytes each. The bounds of
+    /// domains are multiples of `unit` bytes. `None` if there are no bytes.
     #[must_use]
     pub fn new(
         accessed: impl IntoIterator<Item = Range<u64>>,
@@ -76,6 +76,6 @@ mod tests {
 
     #[test]
     fn no_bytes_have_no_domains() {
-        assert_eq!(Domains::new([3..3], 2, 10, 1), None);
+        assert_eq!(Domains::new(Some(3..3), 2, 10, 1), None);
     }
 }

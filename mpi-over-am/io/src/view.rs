@@ -114,6 +114,7 @@ pub struct View {
     etype_bytes: u64,
     /// As many file types as fit into 2^62 bytes, relative to the displacement.
     layout: Layout,
+    is_increasing: bool,
 }
 
 /// No part of a view lies behind this byte.
@@ -131,6 +132,7 @@ impl View {
             representation: Representation::Native,
             etype_bytes: 1,
             layout: Layout::block(0, END),
+            is_increasing: true,
         }
     }
 
@@ -162,11 +164,14 @@ impl View {
         if !element.size().is_multiple_of(etype_bytes) {
             return Err(WrongView::NotWhole { etype: etype_bytes, filetype: element.size() });
         }
-        let mut order = Order { last: 0, end: 0, wrong: None, is_written };
+        let mut order = Order { last: 0, end: 0, wrong: None, is_written, overlaps: false };
         element.layout(1).visit(0, element.size(), &mut order);
         if let Some(wrong) = order.wrong {
             return Err(wrong);
         }
+        // The next file type begins behind the last piece of this one.
+        let first = element.layout(1).span().map_or(0, |(first, _)| first);
+        let is_increasing = !order.overlaps && element.extent() >= order.end.saturating_sub(first);
         let step = element.extent().unsigned_abs().max(element.size()).max(1);
         let layout = element.layout((END - displacement) / step);
         Ok(Self {
@@ -176,6 +181,7 @@ impl View {
             representation,
             etype_bytes,
             layout,
+            is_increasing,
         })
     }
 
@@ -207,6 +213,13 @@ impl View {
     #[must_use]
     pub fn etype_bytes(&self) -> u64 {
         self.etype_bytes
+    }
+
+    /// Whether each byte of the stream lies behind the one before it: no two parts overlap. [`bytes_before`](Self::bytes_before) is only
+    /// defined then.
+    #[must_use]
+    pub fn is_increasing(&self) -> bool {
+        self.is_increasing
     }
 
     /// Whether the view has no bytes: its file type is empty.
@@ -296,6 +309,7 @@ struct Order {
     end: i64,
     wrong: Option<WrongView>,
     is_written: bool,
+    overlaps: bool,
 }
 
 impl Visit for Order {
@@ -307,7 +321,11 @@ impl Visit for Order {
         } else if self.is_written && at < self.end {
             WrongView::Overlapping { at }
         } else {
-            self.last = at;
+            self.overlaps |= at < self.end;
+            // Neighbours are one piece, which begins where the first of them does.
+            if at != self.end || self.end == 0 {
+                self.last = at;
+            }
             self.end = self.end.max(at.saturating_add_unsigned(len));
             return;
         };
@@ -319,6 +337,8 @@ impl Visit for Order {
         self.block(at, len);
         if count > 1 {
             self.block(at.saturating_add(stride), len);
+        }
+        if count > 2 {
             let last = i64::try_from(count - 1).ok().and_then(|count| stride.checked_mul(count));
             let last = last.and_then(|by| at.checked_add(by));
             self.block(last.unwrap_or(i64::MAX), len);
@@ -408,7 +428,17 @@ mod tests {
         let new = |filetype, is_written| View::new(0, &int(), filetype, "native", is_written);
         assert_eq!(new(&back, false).unwrap_err(), WrongView::Unordered { at: 0, before: 16 });
         assert_eq!(new(&twice, true).unwrap_err(), WrongView::Overlapping { at: 4 });
-        assert!(new(&twice, false).is_ok());
+        assert!(new(&twice, false).is_ok_and(|view| !view.is_increasing()));
+        let plain = int();
+        assert!(new(&plain, true).is_ok_and(|view| view.is_increasing()));
+        // Neighbours are one piece, in which a later one may begin.
+        let inside = Datatype::indexed(&[3, 1], &[0, 1], &int()).unwrap();
+        assert!(new(&inside, false).is_ok_and(|view| !view.is_increasing()));
+        let two = Datatype::vector(2, 1, 2, &int()).unwrap();
+        assert!(new(&two, true).is_ok_and(|view| view.is_increasing()));
+        // The second file type begins inside the first one.
+        let narrow = Datatype::resized(&Datatype::indexed(&[1, 1], &[0, 4], &int()).unwrap(), 0, 8).unwrap();
+        assert!(new(&narrow, true).is_ok_and(|view| !view.is_increasing()));
         assert_eq!(new(&before, true).unwrap_err(), WrongView::Negative { before: 8 });
         let byte = Predefined::Byte.into();
         assert_eq!(new(&byte, true).unwrap_err(), WrongView::NotWhole { etype: 4, filetype: 1 });

@@ -1,6 +1,6 @@
 //! Access to the pieces of a view, on a disk in memory that can be full, fail, and move fewer bytes than asked for.
 
-#![expect(clippy::cast_possible_truncation, clippy::unwrap_used, reason = "a test")]
+#![expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::unwrap_used, reason = "a test")]
 
 use std::io;
 use std::ops::Range;

@@ -1,7 +1,5 @@
 //! Files of this machine.
 
-#![expect(clippy::unwrap_used, reason = "a test")]
-
 use std::fs;
 use std::io;
 

@@ -27,11 +27,11 @@ const AGGREGATORS_MAX: u32 = 8;
 /// Pieces of this length on average are moved by their own task.
 const LONG_PIECE_BYTES: u64 = 256 << 10;
 
-/// What the tasks tell each other about an access.
+/// What the tasks tell each other about an access. A task whose arguments are wrong takes part without data.
 #[derive(Clone, Debug)]
 struct Part {
-    /// The task takes part without data, because its arguments are wrong.
-    has_failed: bool,
+    /// The task's pieces do not lie in the order of its data, so that no part of the file has a part of the data.
+    is_tangled: bool,
     /// From the first to the last byte in the file.
     bytes: Range<u64>,
     /// Number of pieces.
@@ -42,7 +42,7 @@ struct Part {
 impl Part {
     fn of(span: Option<&Span>) -> Self {
         let Some(span) = span.filter(|span| span.len > 0) else {
-            return Self { has_failed: span.is_none(), bytes: 0..0, pieces: 0, len: 0 };
+            return Self { is_tangled: false, bytes: 0..0, pieces: 0, len: 0 };
         };
         let (mut pieces, mut bytes) = (0, None::<Range<u64>>);
         if let Some(piece) = span.view.one_piece(span.from, span.len) {
@@ -54,15 +54,16 @@ impl Part {
                 bytes = Some(bytes.take().map_or(at..end, |all| all.start.min(at)..all.end.max(end)));
             });
         }
-        Self { has_failed: false, bytes: bytes.unwrap_or(0..0), pieces, len: span.len }
+        let is_tangled = !span.view.is_increasing();
+        Self { is_tangled, bytes: bytes.unwrap_or(0..0), pieces, len: span.len }
     }
 
     fn to_words(&self) -> [u64; 5] {
-        [self.has_failed.into(), self.bytes.start, self.bytes.end, self.pieces, self.len]
+        [self.is_tangled.into(), self.bytes.start, self.bytes.end, self.pieces, self.len]
     }
 
     fn from_words(words: &[u64]) -> Self {
-        Self { has_failed: words[0] != 0, bytes: words[1]..words[2], pieces: words[3], len: words[4] }
+        Self { is_tangled: words[0] != 0, bytes: words[1]..words[2], pieces: words[3], len: words[4] }
     }
 }
 
@@ -84,8 +85,8 @@ struct Aggregators {
 impl Aggregators {
     /// The rank of an aggregator.
     fn rank(&self, number: u32) -> u32 {
-        // Below the number of tasks, so it fits.
-        (u64::from(number) * u64::from(self.tasks) / u64::from(self.number)) as u32
+        let rank = u64::from(number) * u64::from(self.tasks) / u64::from(self.number);
+        u32::try_from(rank).expect("it is below the number of tasks")
     }
 
     /// The windows of all aggregators in a round, with their ranks. Empty ones are left out.
@@ -238,7 +239,7 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
             Some("disable") => false,
             _ => are_mixed(&parts) && total / pieces.max(1) < LONG_PIECE_BYTES,
         };
-        if !wanted || self.is_atomic.get() {
+        if !wanted || self.is_atomic.get() || parts.iter().any(|part| part.is_tangled) {
             return Ok(None);
         }
         let tasks = self.communicator.size();
