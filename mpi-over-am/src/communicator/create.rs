@@ -106,7 +106,11 @@ impl<F: Fabric, L: LockPolicy> PendingCommunicator<F, L> {
     /// Like [`wait`](Self::wait); `None` if this task is not a member.
     pub(crate) fn wait_for_part(self) -> Result<Option<Communicator<F, L>>> {
         self.parent.wait_over(self.request)?;
-        self.parent.state()?.handlers().requests.take(self.request)?;
+        let ended = self.parent.state()?.handlers().requests.take(self.request);
+        // The program may have waited for the request itself. Without the words, the request has ended with an error.
+        if self.slot.get().is_none() {
+            ended?;
+        }
         self.begin_part()
     }
 
