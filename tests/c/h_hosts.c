@@ -10,10 +10,16 @@ int main(int argc, char **argv) {
     CHECK(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node) == MPI_SUCCESS);
     MPI_Comm_size(node, &near);
     CHECK(near == (rank < 2 ? 2 : 1));
-    /* The next smaller resource of the job is a host; a host has no smaller one. */
+    /* The next smaller resource of the job is a host, which the info tells (MPI 5.0, 7.4.2); a host has no smaller one. */
     MPI_Comm smaller, smallest;
-    int like;
-    CHECK(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_HW_UNGUIDED, 0, MPI_INFO_NULL, &smaller) == MPI_SUCCESS);
+    MPI_Info told;
+    char resource[MPI_MAX_INFO_VAL + 1] = "";
+    int like, has_told = 0;
+    MPI_Info_create(&told);
+    CHECK(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_HW_UNGUIDED, 0, told, &smaller) == MPI_SUCCESS);
+    MPI_Info_get(told, "mpi_hw_resource_type", MPI_MAX_INFO_VAL, resource, &has_told);
+    CHECK(has_told && strcmp(resource, "mpi_shared_memory") == 0);
+    MPI_Info_free(&told);
     CHECK(smaller != MPI_COMM_NULL && !MPI_Comm_compare(node, smaller, &like) && like == MPI_CONGRUENT);
     CHECK(!MPI_Comm_split_type(smaller, MPI_COMM_TYPE_HW_UNGUIDED, 0, MPI_INFO_NULL, &smallest) && smallest == MPI_COMM_NULL);
     MPI_Comm_free(&smaller);

@@ -21,7 +21,7 @@ use crate::engine::Communicator;
 use crate::errors::{no_communicator, on_communicator, on_process};
 use crate::failure::{Failure, Outcome, not_null};
 use crate::groups::{code_of_comparison, group_of, keep_group};
-use crate::infos::{info_of, keep_info};
+use crate::infos::{change, info_of, keep_info};
 use crate::objects::PendingObject;
 use crate::raise::KeptErrhandler;
 use crate::requests::keep_request;
@@ -164,7 +164,12 @@ pub(crate) unsafe fn mpi_comm_split_type(
                 return Err(Failure::new(ErrorClass::Argument, what));
             }
         };
-        Ok(communicator.split_type(split_type, key, &info_of(info)?)?)
+        let new = communicator.split_type(split_type, key, &info_of(info)?)?;
+        // MPI 5.0, 7.4.2: the program learns which resource the tasks of the new communicator share.
+        if new.is_some() && split_type == Some(SplitType::HardwareUnguided) && info != MPI_INFO_NULL {
+            change(info, |info| Ok(info.set("mpi_hw_resource_type", "mpi_shared_memory")?))?;
+        }
+        Ok(new)
     })
 }
 

@@ -69,7 +69,7 @@ pub(crate) fn keep_info(info: Info) -> Outcome<MPI_Info> {
 }
 
 /// Changes an info object.
-fn change(handle: MPI_Info, call: impl FnOnce(&mut Info) -> Outcome<()>) -> Outcome<()> {
+pub(crate) fn change(handle: MPI_Info, call: impl FnOnce(&mut Info) -> Outcome<()>) -> Outcome<()> {
     let infos = infos();
     let mut info = infos.get(handle.0).ok_or_else(|| no_info(handle))?;
     call(&mut info)?;
