@@ -56,9 +56,9 @@ impl Task {
     }
 
     /// Prints each call, message and sleep of this process to standard error from now on, for debugging.
-    pub fn say_all(&self) {
-        let recorder = self.job.recorder_for_person();
-        recorder.say_all();
+    pub fn trace_to_stderr(&self) {
+        let recorder = self.job.console_recorder();
+        recorder.trace_to_stderr();
         am_core::record::start(Arc::clone(recorder) as Arc<dyn am_core::record::Recorder>);
     }
 

@@ -127,7 +127,7 @@ impl<L: LockPolicy> Environment<JobFabric, L> {
         change(&mut settings);
         let settings = settings.checked_when_debugging();
         if settings.debug {
-            joined.say_all();
+            joined.trace_to_stderr();
         }
         ByCall::look_at_recorder();
         // Relaxed: the number only has to be unique; it publishes no other memory.

@@ -95,7 +95,7 @@ impl Joined {
     }
 
     /// From now on, prints each call and message to standard error.
-    pub(crate) fn say_all(&self) {
-        self.0.say_all();
+    pub(crate) fn trace_to_stderr(&self) {
+        self.0.trace_to_stderr();
     }
 }

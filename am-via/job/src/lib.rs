@@ -30,11 +30,11 @@ mod invitation;
 mod life;
 mod log;
 mod network;
-mod news;
+mod notice;
 mod owner;
 mod record;
 mod supervisor;
-mod wait;
+mod wait_report;
 #[expect(unsafe_code, reason = "starts a detached copy of this process")]
 mod watcher;
 
@@ -69,12 +69,12 @@ pub use error::JobError;
 pub use failure::{Cause, Failure, signal_of_shell};
 pub use foreign::abort as abort_by_launcher;
 pub use log::log_as_asked;
-pub use news::News;
+pub use notice::JobNotice;
 pub use owner::{JobOwner, JobPlan, Record};
 pub use record::{IN_CALLS, Recorded, RecordedEvent, RecordedTally, Recorder, SLEEP};
 pub use supervisor::Supervisor;
 pub use variables::{Variables, is_named_like_a_setting, misspelt};
-pub use wait::{NOTED_AFTER, NotedWait, UnderWay, WaitFacts};
+pub use wait_report::{NOTED_AFTER, NotedWait, UnderWay, WaitFacts};
 
 /// The environment variable that makes a process a task: `<job file>:<task>:<launcher>:<job id>`.
 pub const JOB_VARIABLE: &str = "AM_JOB";
@@ -341,8 +341,8 @@ impl Job {
         self.recorder.get()
     }
 
-    /// The recorder of this task. If there is none, makes one that only prints ([`Recorder::say_all`]).
-    pub fn recorder_for_person(&self) -> &Arc<Recorder> {
+    /// The recorder of this task. If there is none, makes one that only prints ([`Recorder::trace_to_stderr`]).
+    pub fn console_recorder(&self) -> &Arc<Recorder> {
         self.recorder.get_or_init(|| Arc::new(Recorder::new(self.task, None, false)))
     }
 
@@ -597,7 +597,7 @@ impl Job {
     /// Notes what this task waits for and where, after nothing has arrived for `quiet`. Hang reports show the note.
     pub fn note_wait(&self, quiet: Duration, facts: WaitFacts) {
         if self.own_pid == std::process::id() {
-            wait::write(&self.own_entry().wait, quiet, facts);
+            wait_report::write(&self.own_entry().wait, quiet, facts);
         }
     }
 

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::invitation;
 use super::life;
 use super::record::{self, Recorded};
-use super::wait::{self, NotedWait};
+use super::wait_report::{self, NotedWait};
 use super::{Cause, Failure, JOB_VARIABLE, JobError, TaskFiles, TaskState, ring, state_of};
 use crate::Variables;
 use crate::settings::{HEAP_BYTES_DEFAULT, HEAP_BYTES_MIN, Settings};
@@ -359,7 +359,7 @@ impl JobOwner {
     /// task still waits.
     #[must_use]
     pub fn wait_of(&self, task: u32) -> Option<NotedWait> {
-        wait::read(&self.entries.get(task as usize)?.wait)
+        wait_report::read(&self.entries.get(task as usize)?.wait)
     }
 
     /// The last words of `task`; empty if there are none.

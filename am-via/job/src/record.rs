@@ -216,7 +216,7 @@ impl Recorder {
     }
 
     /// Prints each event to standard error from now on, as a tree of calls. MPICH over Portals printed the same for `MPI_DEBUG`.
-    pub fn say_all(&self) {
+    pub fn trace_to_stderr(&self) {
         self.says.store(true, Ordering::Relaxed);
     }
 

@@ -1,5 +1,6 @@
-//! The supervisor of one host's tasks: it notices the deaths of processes that others have started, and exchanges news with the supervisors
-//! of the other hosts. `amrun` and its agents have one, and so has the watcher of a job that a launcher of another project has started.
+//! The supervisor of one host's tasks: it notices the deaths of processes that others have started, and exchanges notices with the
+//! supervisors of the other hosts. `amrun` and its agents have one, and so has the watcher of a job that a launcher of another project has
+//! started.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -8,10 +9,10 @@ use std::time::{Duration, Instant};
 use am_via_os::process::{Ended, PidFd};
 
 use crate::bus::{Bus, BusEvent, OwnMessage};
-use crate::news::OwnNews;
-use crate::{JobOwner, Message, News};
+use crate::notice::OwnNotices;
+use crate::{JobNotice, JobOwner, Message};
 
-/// Interval at which a supervisor looks for news if the job has other hosts.
+/// Interval at which a supervisor looks for notices if the job has other hosts.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// Interval at which it looks for the cause of a death.
 const LOOK_EVERY_LEAVING: Duration = Duration::from_millis(1);
@@ -49,7 +50,7 @@ pub struct Supervisor {
     job: Arc<JobOwner>,
     watched: Vec<Watched>,
     reaped_within: Duration,
-    own: OwnNews,
+    own: OwnNotices,
 }
 
 impl Supervisor {
@@ -57,7 +58,7 @@ impl Supervisor {
     /// of a death may be unknown because nobody has reaped the process.
     #[must_use]
     pub fn new(job: &Arc<JobOwner>, hosts: &[u32], host: u32, reaped_within: Duration) -> Self {
-        let own = OwnNews::new(job, hosts, host);
+        let own = OwnNotices::new(job, hosts, host);
         Self { job: Arc::clone(job), watched: Vec::new(), reaped_within, own }
     }
 
@@ -78,8 +79,8 @@ impl Supervisor {
         running.filter_map(|watched| watched.process.as_ref().map(AsFd::as_fd))
     }
 
-    /// The longest time that the caller may wait for [`files`](Self::files) before it looks again: for news, if the job `has_others`, and
-    /// for the cause of a death.
+    /// The longest time that the caller may wait for [`files`](Self::files) before it looks again: for notices, if the job `has_others`,
+    /// and for the cause of a death.
     #[must_use]
     pub fn wait_max(&self, has_others: bool) -> Option<Duration> {
         if self.watched.iter().any(|watched| watched.ended_at.is_some()) {
@@ -102,16 +103,16 @@ impl Supervisor {
         all
     }
 
-    /// Sends this host's news to the other hosts, and writes theirs into this host's files. Returns what else was heard, with the host that
-    /// has said it.
+    /// Sends this host's notices to the other hosts, and writes theirs into this host's files. Returns what else was heard, with the host
+    /// that has said it.
     pub fn exchange<M: OwnMessage>(&mut self, bus: &mut Bus<M>) -> Vec<(u32, BusEvent<M>)> {
-        for news in self.own.take() {
-            bus.send_all(&Message::News(news));
+        for notice in self.own.take() {
+            bus.send_all(&Message::Notice(notice));
         }
         let mut others = Vec::new();
         while let Some((host, heard)) = bus.poll(Duration::ZERO) {
             match heard {
-                BusEvent::News(news) => self.job.hear(&news),
+                BusEvent::Notice(notice) => self.job.apply(&notice),
                 other => others.push((host, other)),
             }
         }
@@ -120,6 +121,6 @@ impl Supervisor {
 
     /// Records the failures that the loss of a host means ([`Bus::lose`]).
     pub fn lose<M: OwnMessage>(&self, bus: &mut Bus<M>, host: u32, words: &str) {
-        bus.lose(host, words).iter().for_each(|news: &News| self.job.hear(news));
+        bus.lose(host, words).iter().for_each(|notice: &JobNotice| self.job.apply(notice));
     }
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use am_via_os::process::{Ended, PidFd};
-use am_via_os::{apart, poll};
+use am_via_os::{detached, poll};
 
 use crate::settings::{Settings, Table};
 use crate::{
@@ -52,7 +52,7 @@ pub(super) struct Made {
 /// Starts the watcher of this host, which creates the files and connects to the first host's watcher.
 pub(super) fn start(part: Part) -> io::Result<Made> {
     // SAFETY: `watch` uses only the file that it gets, and its own memory.
-    let mut link = unsafe { apart::start(watch) }?;
+    let mut link = unsafe { detached::start(watch) }?;
     link.set_read_timeout(Some(ANSWER_WITHIN))?;
     Message::Own(part).write(&mut link)?;
     match Message::<Result<Made, String>>::read(&mut link)? {

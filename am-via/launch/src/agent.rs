@@ -1,7 +1,7 @@
 //! An agent: the launcher of one host's part of a job, started on that host by the launcher of the whole job.
 //!
 //! The agent exchanges messages with that launcher over its standard input and output. It sends the output of its tasks, their activity,
-//! news of them for the other hosts, and at the end their records. When the input ends, or is silent for longer than the setting
+//! notices about them for the other hosts, and at the end their records. When the input ends, or is silent for longer than the setting
 //! `host_silence_seconds_max`, the launcher is gone: the agent then ends its part of the job.
 
 use std::io::{self, Write};

@@ -1,5 +1,5 @@
-//! The launcher of a job of several hosts: starts an agent on each host, forwards the agents' news to each other, and ends the job when a
-//! part of it fails.
+//! The launcher of a job of several hosts: starts an agent on each host, passes the agents' notices on to each other, and ends the job
+//! when a part of it fails.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -20,7 +20,9 @@ use super::output::Sinks;
 use super::report::{of_signal, words_for_closed_output};
 use super::{Launch, LaunchError, Output, number_of, program};
 use am_via_job::settings::{Settings, Table};
-use am_via_job::{Bus, BusEvent, Cause, Failure, Message, News, Record, Recorded, is_named_like_a_setting};
+use am_via_job::{
+    Bus, BusEvent, Cause, Failure, JobNotice, Message, Record, Recorded, is_named_like_a_setting,
+};
 use am_via_os::clock;
 use am_via_os::signal::{self, SignalFd};
 
@@ -341,11 +343,11 @@ impl Hub {
     fn handle(&mut self, from: u32, event: BusEvent<AgentMessage>) {
         match event {
             BusEvent::Lost(why) => self.lose(from, &why),
-            BusEvent::News(News::Failed { task, kind, value, words }) => {
+            BusEvent::Notice(JobNotice::Failed { task, kind, value, words }) => {
                 self.note_failure(from, task, Cause::decode(kind, value), &words);
             }
-            BusEvent::News(News::GoesOn(goes_on)) => self.ends.goes_on = goes_on,
-            BusEvent::News(News::Address { .. } | News::NeverJoined { .. }) => {}
+            BusEvent::Notice(JobNotice::GoesOn(goes_on)) => self.ends.goes_on = goes_on,
+            BusEvent::Notice(JobNotice::Address { .. } | JobNotice::NeverJoined { .. }) => {}
             BusEvent::Own(message) => self.handle_message(from, message),
         }
     }
@@ -364,7 +366,7 @@ impl Hub {
             AgentMessage::Activities { first, tasks }
                 if self.are_of(from, first..first.saturating_add(number_of(&tasks))) =>
             {
-                self.doing.hear(first, tasks);
+                self.doing.store(first, tasks);
             }
             AgentMessage::Ended { exit_code, line, ended_by_caller } => {
                 self.note_end(from);
@@ -433,7 +435,7 @@ impl Hub {
             agent.ended = true;
         }
         for (task, _) in (0..).zip(&self.placed).filter(|&(_, &at)| at == host) {
-            self.doing.hear(task, vec![Activity::Ended]);
+            self.doing.store(task, vec![Activity::Ended]);
         }
     }
 

@@ -191,7 +191,7 @@ impl<'bus> HostLauncher<'bus> {
         Ok(())
     }
 
-    /// Waits until something has happened, or it is time to look. Meanwhile exchanges news with the other hosts.
+    /// Waits until something has happened, or it is time to look. Meanwhile exchanges notices with the other hosts.
     fn wait(&mut self) -> io::Result<()> {
         let until = self.longest_wait().map(|longest| Instant::now() + longest);
         loop {
@@ -246,7 +246,7 @@ impl<'bus> HostLauncher<'bus> {
         waits.into_iter().min()
     }
 
-    /// Exchanges news with the other hosts, and does what the launcher of the whole job wants.
+    /// Exchanges notices with the other hosts, and does what the launcher of the whole job wants.
     fn look_at_bus(&mut self) {
         let Some(bus) = &mut self.bus else { return };
         for (_, event) in self.supervisor.exchange(bus) {
@@ -256,7 +256,7 @@ impl<'bus> HostLauncher<'bus> {
                 }
                 BusEvent::Own(AgentMessage::Signal(number)) => self.members.signal(number),
                 BusEvent::Own(AgentMessage::End) | BusEvent::Lost(_) => self.end.ask(EndedBy::Caller),
-                BusEvent::Own(_) | BusEvent::News(_) => {}
+                BusEvent::Own(_) | BusEvent::Notice(_) => {}
             }
         }
     }
@@ -589,7 +589,7 @@ impl<'bus> HostLauncher<'bus> {
             self.reap_orphans();
         }
         self.tasks.iter().for_each(|task| task.process.reap());
-        // News from the last moments of the job.
+        // JobNotice from the last moments of the job.
         self.look_at_bus();
         Report {
             failure: self.failure(&last_lines),

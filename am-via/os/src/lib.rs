@@ -7,9 +7,9 @@
 
 #![expect(unsafe_code, reason = "system calls")]
 
-pub mod apart;
 pub mod atomics;
 pub mod clock;
+pub mod detached;
 pub mod event;
 pub mod fork;
 pub mod futex;

@@ -4,5 +4,5 @@
 fn body(_link: std::os::unix::net::UnixStream) {}
 
 fn main() {
-    let _ = am_via_os::apart::start(body);
+    let _ = am_via_os::detached::start(body);
 }

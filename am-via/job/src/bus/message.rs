@@ -9,7 +9,7 @@ use std::io::{self, Read, Write};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::News;
+use crate::JobNotice;
 
 /// Longest frame, in bytes. A longer one is refused: its sender is no supervisor of this library.
 const FRAME_BYTES_MAX: usize = 64 << 20;
@@ -37,8 +37,8 @@ pub enum Message<M> {
         /// The secret.
         secret: u64,
     },
-    /// News of tasks.
-    News(News),
+    /// A fact about a task or the job.
+    Notice(JobNotice),
     /// An empty message, sent to show that the sender is alive.
     Alive,
     /// The last message: the tasks of the host have ended.

@@ -1,8 +1,8 @@
 //! The connections between the supervisors of a job's hosts: a star. In a job of `amrun`, its centre is the launcher, and the others are
 //! the agents; in a job that a launcher of another project has started, they are the watchers, and the centre is the first host's.
 //!
-//! News that one host sends reach all hosts. Each end sends a message at least once a second. A host whose connection ends before it has
-//! left, or that is silent for longer than the setting `host_silence_seconds_max`, is lost.
+//! A notice that one host sends reaches all hosts. Each end sends a message at least once a second. A host whose connection ends before it
+//! has left, or that is silent for longer than the setting `host_silence_seconds_max`, is lost.
 
 mod message;
 mod tcp;
@@ -15,7 +15,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::{Cause, News};
+use crate::{Cause, JobNotice};
 
 pub use message::{Message, OwnMessage};
 
@@ -31,8 +31,8 @@ const SHOWN_BYTES_MAX: u64 = 4096;
 /// What a supervisor learns from another one.
 #[derive(Debug)]
 pub enum BusEvent<M> {
-    /// News of tasks. The centre has passed them on.
-    News(News),
+    /// A fact about a task or the job. The centre has passed it on.
+    Notice(JobNotice),
     /// A message of this kind of supervisors.
     Own(M),
     /// The host is lost, for this reason ([`Bus::lose`]).
@@ -273,16 +273,16 @@ impl<M: OwnMessage> Bus<M> {
                 let link = self.links.get_mut(&host)?;
                 link.heard_at = Instant::now();
                 match message {
-                    Message::News(_) if link.is_lost => None,
-                    Message::News(news) if !self.may_tell(host, &news) => {
-                        tracing::warn!(host, ?news, "news of a task of another host are dropped");
+                    Message::Notice(_) if link.is_lost => None,
+                    Message::Notice(notice) if !self.may_send(host, &notice) => {
+                        tracing::warn!(host, ?notice, "a notice about a task of another host is dropped");
                         None
                     }
-                    Message::News(news) => {
+                    Message::Notice(notice) => {
                         if self.is_centre {
-                            self.send_except(Some(host), &Message::News(news.clone()));
+                            self.send_except(Some(host), &Message::Notice(notice.clone()));
                         }
-                        Some(BusEvent::News(news))
+                        Some(BusEvent::Notice(notice))
                     }
                     Message::Over => {
                         self.links.remove(&host);
@@ -295,9 +295,9 @@ impl<M: OwnMessage> Bus<M> {
         }
     }
 
-    /// Whether a host may tell this news: the centre that of all other hosts, any other one that of its own tasks.
-    fn may_tell(&self, from: u32, news: &News) -> bool {
-        let Some(task) = news.task() else { return true };
+    /// Whether a host may send this notice: the centre about tasks of all other hosts, any other one about its own.
+    fn may_send(&self, from: u32, notice: &JobNotice) -> bool {
+        let Some(task) = notice.task() else { return true };
         let at = self.hosts.get(task as usize).copied();
         if self.is_centre { at == Some(from) } else { at.is_some() && at != self.own }
     }
@@ -307,17 +307,17 @@ impl<M: OwnMessage> Bus<M> {
         self.links.get_mut(&host).is_some_and(|link| !std::mem::replace(&mut link.is_lost, true))
     }
 
-    /// The failures of the tasks that are lost with a host, about which the other hosts are told, too. The centre passes on all news: if it
-    /// is lost, the failures of any other host would not be known here, so all tasks of other hosts are lost.
-    pub fn lose(&mut self, host: u32, words: &str) -> Vec<News> {
+    /// The failures of the tasks that are lost with a host, about which the other hosts are told, too. The centre passes on all notices: if
+    /// it is lost, the failures of any other host would not be known here, so all tasks of other hosts are lost.
+    pub fn lose(&mut self, host: u32, words: &str) -> Vec<JobNotice> {
         let is_lost = |&(_, &at): &(u32, &u32)| {
             if self.is_centre { at == host } else { Some(at) != self.own }
         };
         let lost = (0..).zip(&self.hosts).filter(is_lost);
-        let news: Vec<News> =
-            lost.map(|(task, _)| News::failed(task, Cause::HostLost, words.to_owned())).collect();
-        news.iter().for_each(|news| self.send_all(&Message::News(news.clone())));
-        news
+        let notices: Vec<JobNotice> =
+            lost.map(|(task, _)| JobNotice::failed(task, Cause::HostLost, words.to_owned())).collect();
+        notices.iter().for_each(|notice| self.send_all(&Message::Notice(notice.clone())));
+        notices
     }
 
     /// Whether other hosts need this supervisor to pass on their messages, although its own tasks have ended.
@@ -370,8 +370,8 @@ mod tests {
         let hosts = [0, 0, 1, 2, 2];
         let lost = |is_centre, own, host| {
             let centre = Bus::<()>::centre(&hosts, own, "its watcher", Duration::MAX);
-            let news = Bus { is_centre, ..centre }.lose(host, "why");
-            news.iter().filter_map(News::task).collect::<Vec<_>>()
+            let notices = Bus { is_centre, ..centre }.lose(host, "why");
+            notices.iter().filter_map(JobNotice::task).collect::<Vec<_>>()
         };
         assert_eq!(lost(true, Some(0), 2), [3, 4]);
         assert_eq!(lost(true, None, 0), [0, 1]);

@@ -171,7 +171,7 @@ fn local_in(table: &str) -> Vec<Ipv4Addr> {
 #[cfg(not(loom))]
 mod tests {
     use super::*;
-    use crate::{BusEvent, Cause, News};
+    use crate::{BusEvent, Cause, JobNotice};
 
     const SILENCE_MAX: Duration = Duration::from_secs(60);
     /// The host of each of four tasks.
@@ -216,13 +216,13 @@ mod tests {
     }
 
     #[test]
-    fn news_of_one_host_reach_all_and_a_host_that_breaks_off_is_lost() {
+    fn a_notice_of_one_host_reaches_all_and_a_host_that_breaks_off_is_lost() {
         let (mut first, at) = open();
         let [mut second, third] = joined(&mut first, &at, [1, 2]);
-        second.send_all(&Message::News(News::GoesOn(true)));
-        assert!(matches!(heard(&mut first), Some((1, BusEvent::News(News::GoesOn(true))))));
+        second.send_all(&Message::Notice(JobNotice::GoesOn(true)));
+        assert!(matches!(heard(&mut first), Some((1, BusEvent::Notice(JobNotice::GoesOn(true))))));
         let mut third = third;
-        assert!(matches!(heard(&mut third), Some((0, BusEvent::News(News::GoesOn(true))))));
+        assert!(matches!(heard(&mut third), Some((0, BusEvent::Notice(JobNotice::GoesOn(true))))));
         second.leave().unwrap();
         // As if its process had died.
         drop(third);
@@ -238,9 +238,9 @@ mod tests {
         let (mut first, at) = open();
         let [mut second] = joined(&mut first, &at, [1]);
         for task in [0, 2, 4, 1] {
-            second.send_all(&Message::News(News::failed(task, Cause::GaveUp, String::new())));
+            second.send_all(&Message::Notice(JobNotice::failed(task, Cause::GaveUp, String::new())));
         }
-        assert!(matches!(heard(&mut first), Some((1, BusEvent::News(News::Failed { task: 1, .. })))));
+        assert!(matches!(heard(&mut first), Some((1, BusEvent::Notice(JobNotice::Failed { task: 1, .. })))));
         for (host, words) in [(1, "it is there"), (0, "it is the centre"), (3, "the job has no such host")] {
             let refused = thread::spawn({
                 let at = at.clone();
@@ -251,9 +251,12 @@ mod tests {
             }
             assert!(refused.join().unwrap(), "{words}");
         }
-        first.send_all(&Message::News(News::NeverJoined { task: 1 }));
-        first.send_all(&Message::News(News::NeverJoined { task: 3 }));
-        assert!(matches!(heard(&mut second), Some((0, BusEvent::News(News::NeverJoined { task: 3 })))));
+        first.send_all(&Message::Notice(JobNotice::NeverJoined { task: 1 }));
+        first.send_all(&Message::Notice(JobNotice::NeverJoined { task: 3 }));
+        assert!(matches!(
+            heard(&mut second),
+            Some((0, BusEvent::Notice(JobNotice::NeverJoined { task: 3 })))
+        ));
     }
 
     #[test]
@@ -274,7 +277,7 @@ mod tests {
             assert!(Instant::now() < end, "{} threads", threads() - before);
         }
         let [mut second] = joined(&mut first, &at, [1]);
-        second.send_all(&Message::News(News::GoesOn(true)));
-        assert!(matches!(heard(&mut first), Some((1, BusEvent::News(News::GoesOn(true))))));
+        second.send_all(&Message::Notice(JobNotice::GoesOn(true)));
+        assert!(matches!(heard(&mut first), Some((1, BusEvent::Notice(JobNotice::GoesOn(true))))));
     }
 }

@@ -42,7 +42,7 @@ impl HostsActivity {
     }
 
     /// Stores what the tasks from `first` on do.
-    pub(crate) fn hear(&mut self, first: u32, tasks: Vec<Activity>) {
+    pub(crate) fn store(&mut self, first: u32, tasks: Vec<Activity>) {
         for (known, doing) in self.told.tasks.iter_mut().skip(first as usize).zip(tasks) {
             *known = doing;
         }
@@ -121,7 +121,7 @@ mod tests {
         assert!(read(&file).is_none(), "no report has arrived yet");
         let times = [Duration::from_secs(1000), Duration::ZERO];
         for processor_time in times {
-            doing.hear(1, vec![Activity::Computes { processor_time }, Activity::Ended]);
+            doing.store(1, vec![Activity::Computes { processor_time }, Activity::Ended]);
             doing.watch = HangWatch::new(HangReports::default()).due();
             doing.look();
             let told = read(&file).unwrap();

@@ -11,7 +11,7 @@ use crate::{Cause, JobOwner};
 
 /// A fact that the tasks of all hosts must know.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum News {
+pub enum JobNotice {
     /// The network address of a context of a task.
     Address {
         /// The task.
@@ -41,7 +41,7 @@ pub enum News {
     GoesOn(bool),
 }
 
-impl News {
+impl JobNotice {
     /// The failure of a task, with its cause.
     #[must_use]
     pub fn failed(task: u32, cause: Cause, words: String) -> Self {
@@ -62,21 +62,23 @@ impl News {
 
 impl JobOwner {
     /// Writes a message of another host into this host's files.
-    pub(crate) fn hear(&self, news: &News) {
-        match news {
-            News::Address { task, context, address } => self.set_network_address(*task, *context, address),
-            News::Failed { task, kind, value, words } => {
+    pub(crate) fn apply(&self, notice: &JobNotice) {
+        match notice {
+            JobNotice::Address { task, context, address } => {
+                self.set_network_address(*task, *context, address)
+            }
+            JobNotice::Failed { task, kind, value, words } => {
                 self.mark_dead(*task, Cause::decode(*kind, *value), words);
             }
-            News::NeverJoined { task } => self.note_never_joined(*task),
-            News::GoesOn(goes_on) => self.set_continue_on_failure(*goes_on),
+            JobNotice::NeverJoined { task } => self.note_never_joined(*task),
+            JobNotice::GoesOn(goes_on) => self.set_continue_on_failure(*goes_on),
         }
     }
 }
 
-/// Finds the news about one host's tasks.
+/// Finds the notices about one host's tasks.
 #[derive(Debug)]
-pub(crate) struct OwnNews {
+pub(crate) struct OwnNotices {
     job: Arc<JobOwner>,
     tasks: Vec<u32>,
     addresses: Vec<Option<Vec<u8>>>,
@@ -85,8 +87,8 @@ pub(crate) struct OwnNews {
     goes_on: bool,
 }
 
-impl OwnNews {
-    /// For news about the tasks of `job` on host number `host`; `hosts` has the host of each task.
+impl OwnNotices {
+    /// For notices about the tasks of `job` on host number `host`; `hosts` has the host of each task.
     pub(crate) fn new(job: &Arc<JobOwner>, hosts: &[u32], host: u32) -> Self {
         let tasks: Vec<u32> = (0..).zip(hosts).filter(|&(_, &at)| at == host).map(|(task, _)| task).collect();
         Self {
@@ -99,12 +101,12 @@ impl OwnNews {
         }
     }
 
-    /// The news since the last call.
-    pub(crate) fn take(&mut self) -> Vec<News> {
-        let mut news = Vec::new();
+    /// The notices since the last call.
+    pub(crate) fn take(&mut self) -> Vec<JobNotice> {
+        let mut notices = Vec::new();
         let goes_on = self.job.continues_on_failure();
         if goes_on != std::mem::replace(&mut self.goes_on, goes_on) {
-            news.push(News::GoesOn(goes_on));
+            notices.push(JobNotice::GoesOn(goes_on));
         }
         for (index, &task) in self.tasks.iter().enumerate() {
             for context in 0..CONTEXTS_MAX {
@@ -112,20 +114,20 @@ impl OwnNews {
                 let known = &mut self.addresses[index * CONTEXTS_MAX as usize + context as usize];
                 if let Some(address) = address.filter(|address| known.as_ref() != Some(address)) {
                     *known = Some(address.clone());
-                    news.push(News::Address { task, context, address });
+                    notices.push(JobNotice::Address { task, context, address });
                 }
             }
             if !self.failed[index]
                 && let Some((cause, words)) = self.job.failure_of(task)
             {
                 self.failed[index] = true;
-                news.push(News::failed(task, cause, words));
+                notices.push(JobNotice::failed(task, cause, words));
             }
             if !self.never_joined[index] && self.job.has_never_joined(task) {
                 self.never_joined[index] = true;
-                news.push(News::NeverJoined { task });
+                notices.push(JobNotice::NeverJoined { task });
             }
         }
-        news
+        notices
     }
 }
