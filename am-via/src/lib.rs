@@ -86,15 +86,15 @@ pub mod processors {
 /// VIA's types, for a program written to VIA.
 pub mod vipl {
     pub use am_via_vipl::{
-        AddressSegment, AsyncCode, AsyncError, ClaimFault, ConnectionRequest, Control, CqEntry, CqHandle,
-        CqHandler, CreditPlan, DataSegment, Descriptor, DescriptorHandler, Discriminator, ErrorHandler,
-        Fault, MemAttributes, MemHandle, Memory, NetAddress, NicAttributes, NicLimits, NodeAddress, PTag,
-        PeerAttributes, PostError, Posted, Queue, Reliability, Resource, Status, UserAgent, ViAttributes,
-        ViHandle, ViInfo, ViState, VipError, VipReturn,
+        AddressSegment, AsyncCode, AsyncError, ClaimFault, ConnectionRequest, ContextNumber, Control,
+        CqEntry, CqHandle, CqHandler, CreditPlan, DataSegment, Descriptor, DescriptorHandler, Discriminator,
+        Endpoint, ErrorHandler, Fault, MemAttributes, MemHandle, Memory, NetAddress, NicAttributes,
+        NicLimits, PTag, PeerAttributes, PostError, Posted, Queue, Reliability, Resource, Status, TaskId,
+        UserAgent, ViAttributes, ViHandle, ViInfo, ViState, VipError, VipReturn,
     };
 }
 
 /// The device: shared memory within a host with libfabric between hosts.
 pub mod device {
-    pub use am_via_vipl::device::{DeviceAttributes, DeviceError, NodeAddress, shm};
+    pub use am_via_vipl::device::{DeviceAttributes, DeviceError, Endpoint, shm};
 }

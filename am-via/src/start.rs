@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use am_core::Context;
 use am_core::error::{Error, Fault, Result};
+use am_core::task::ContextNumber;
 
 use crate::fabric::{CreditPlan, ViaFabric};
 use am_via_job::settings::Memory;
@@ -81,10 +82,10 @@ impl Task {
     /// # Errors
     /// The context is already open, or was connected before it was closed; its number is too high; a program written to VIA has opened its
     /// NIC; the job's memory cannot be mapped.
-    pub fn fabric(&self, context: u32) -> Result<ShmFabric> {
+    pub fn fabric(&self, context: u8) -> Result<ShmFabric> {
         let settings = self.job.settings();
         // An invalid context number has no bit, and is refused below.
-        let bit = 1_u32.checked_shl(context).unwrap_or(0) & BY_NAME;
+        let bit = 1_u32.checked_shl(u32::from(context)).unwrap_or(0) & BY_NAME;
         let Some(noted) = self.job.note_nics(bit << NICS_MAX, bit) else {
             return Err(of_vip(&VipError::NicTaken { name: format!("shm{context}"), last: NICS_MAX - 1 }));
         };
@@ -100,11 +101,11 @@ impl Task {
     /// # Errors
     /// No NIC has this name, it was already opened, a context uses it, or the job's memory cannot be mapped.
     pub fn open_nic(&self, name: &str) -> Result<UserAgent<Shm>, VipError> {
-        let number = name.strip_prefix("shm").and_then(|number| number.parse::<u32>().ok());
-        let context = number.filter(|number| *number < NICS_MAX && name == format!("shm{number}"));
+        let number = name.strip_prefix("shm").and_then(|number| number.parse::<u8>().ok());
+        let context = number.filter(|number| u32::from(*number) < NICS_MAX && name == format!("shm{number}"));
         let context =
             context.ok_or_else(|| VipError::UnknownNic { name: name.to_owned(), last: NICS_MAX - 1 })?;
-        let bit = 1 << context;
+        let bit = 1_u32 << context;
         let Some(noted) = self.job.note_nics(bit, bit | bit << NICS_MAX) else {
             return Err(VipError::NicTaken { name: name.to_owned(), last: NICS_MAX - 1 });
         };
@@ -112,7 +113,7 @@ impl Task {
     }
 
     /// Opens the device of a context whose use has just been noted. If that fails, the context can be opened in either way again.
-    fn noted_device(&self, context: u32, noted: u32) -> Result<Shm, DeviceError> {
+    fn noted_device(&self, context: u8, noted: u32) -> Result<Shm, DeviceError> {
         self.device(context).inspect_err(|_| self.job.forget_nics(noted))
     }
 
@@ -121,11 +122,11 @@ impl Task {
     ///
     /// # Errors
     /// Those of [`fabric`](Self::fabric), except those about NICs.
-    pub fn device(&self, context: u32) -> Result<Shm, DeviceError> {
+    pub fn device(&self, context: u8) -> Result<Shm, DeviceError> {
         let settings = self.job.settings();
         let wait = self.wait_policy();
         let options = ShmOptions {
-            context,
+            context: ContextNumber(context),
             pipe_bytes_min: pipe_bytes_min(settings.memory, wait, settings.pipe_bytes_min),
             packet_bytes: settings.packet_bytes,
             ways: match settings.memory {
@@ -194,8 +195,7 @@ fn of_job(error: &JobError) -> Error {
 
 fn of_device(error: &DeviceError) -> Error {
     let fault = match error {
-        DeviceError::UnknownTask { .. }
-        | DeviceError::UnknownContext { .. }
+        DeviceError::NoSuchEndpoint(_)
         | DeviceError::ContextOpen { .. }
         | DeviceError::ContextUsed { .. }
         | DeviceError::Refused(_) => Fault::Caller,

@@ -22,8 +22,8 @@ use am_examples::statistics::median;
 use am_via::Task;
 use am_via::device::shm::Shm;
 use am_via::vipl::{
-    AddressSegment, DataSegment, Descriptor, Discriminator, MemAttributes, MemHandle, Memory, NodeAddress,
-    PTag, Posted, UserAgent, ViAttributes, ViHandle,
+    AddressSegment, DataSegment, Descriptor, Discriminator, Endpoint, MemAttributes, MemHandle, Memory, PTag,
+    Posted, UserAgent, ViAttributes, ViHandle,
 };
 use clap::Parser;
 
@@ -79,7 +79,7 @@ struct Player {
     nic: UserAgent<Shm>,
     vi: ViHandle,
     tag: PTag,
-    peer: NodeAddress,
+    peer: Endpoint,
     /// The source of this task's messages.
     source: Region,
     /// The target of the peer's messages.

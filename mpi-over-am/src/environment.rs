@@ -1,7 +1,7 @@
 //! The beginning and the end of an MPI program.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use am_core::fabric::Fabric;
 use am_core::task::TaskId;
@@ -27,9 +27,9 @@ use crate::thread_level::ThreadLevel;
 use crate::turn::Turn;
 
 /// Number of contexts of a task.
-const CONTEXTS: u32 = 16;
+const CONTEXTS: u8 = 16;
 /// Number of times that this process has opened MPI. Each time uses the next context, since peers keep state about a used one.
-static OPENED: AtomicU32 = AtomicU32::new(0);
+static OPENED: AtomicU8 = AtomicU8::new(0);
 
 /// MPI between [`init`](Self::init) and [`finalize`](Self::finalize). `L` determines which threads of the task may call it.
 #[derive(Debug)]

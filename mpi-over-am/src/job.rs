@@ -90,7 +90,7 @@ impl Joined {
     ///
     /// # Errors
     /// There is no such context.
-    pub(crate) fn fabric(&self, context: u32) -> Result<JobFabric> {
+    pub(crate) fn fabric(&self, context: u8) -> Result<JobFabric> {
         Ok(self.0.fabric(context)?)
     }
 

@@ -27,6 +27,12 @@ impl fmt::Display for TaskId {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ContextNumber(pub u8);
 
+impl fmt::Display for ContextNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// The name of a context in the job: the address of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Endpoint {
@@ -55,6 +61,14 @@ pub enum NoSuchEndpoint {
         /// Maximum number of contexts of a task.
         contexts_max: u8,
     },
+}
+
+impl NoSuchEndpoint {
+    /// A job of `num_tasks` tasks has no task `task`.
+    #[must_use]
+    pub fn task(task: u32, num_tasks: u32) -> Self {
+        Self::Task { endpoint: Endpoint::new(TaskId(task), ContextNumber(0)), num_tasks }
+    }
 }
 
 impl Endpoint {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use am_double::wire::WireStatistics;
 use am_via_vipl::below::Device;
-use am_via_vipl::device::{DeviceError, MemAttributes, MemHandle, NodeAddress};
+use am_via_vipl::device::{DeviceError, Endpoint, MemAttributes, MemHandle, TaskId};
 use am_via_vipl::{
     AsyncCode, AsyncError, CqHandle, DataSegment, Descriptor, Discriminator, PostError, Posted, Reliability,
     Status, UserAgent, ViAttributes, ViHandle, ViState, VipError, VipReturn,
@@ -150,9 +150,9 @@ type OpenByName<D> = Box<dyn FnMut(&str) -> Result<UserAgent<D>, VipError>>;
 /// Functions that open other NICs of this side.
 pub(super) struct Opener<D: Device> {
     /// Opens the bare device with a context number.
-    pub(super) device: Open<u32, D, DeviceError>,
+    pub(super) device: Open<u8, D, DeviceError>,
     /// Opens the NIC with a context number.
-    pub(super) nic: Open<u32, UserAgent<D>, VipError>,
+    pub(super) nic: Open<u8, UserAgent<D>, VipError>,
     /// Opens a NIC by its name, as programs do; `None` if NICs have no names.
     pub(super) by_name: Option<OpenByName<D>>,
 }
@@ -207,7 +207,7 @@ impl<D: Device> Pair<D> {
     }
 
     /// Opens another NIC of this side.
-    pub(super) fn open(&mut self, context: u32) -> Result<UserAgent<D>, VipError> {
+    pub(super) fn open(&mut self, context: u8) -> Result<UserAgent<D>, VipError> {
         (self.opener.nic)(context)
     }
 
@@ -217,7 +217,7 @@ impl<D: Device> Pair<D> {
     }
 
     /// Opens the bare device of another NIC of this side.
-    pub(super) fn open_device(&mut self, context: u32) -> Outcome<D> {
+    pub(super) fn open_device(&mut self, context: u8) -> Outcome<D> {
         Ok((self.opener.device)(context).map_err(VipError::from)?)
     }
 
@@ -226,8 +226,9 @@ impl<D: Device> Pair<D> {
     }
 
     /// The address of the other side's NIC with the same context number.
-    pub(super) fn other(&self) -> NodeAddress {
-        NodeAddress { task: 1 - self.nic.address().task, context: self.nic.address().context }
+    pub(super) fn other(&self) -> Endpoint {
+        let own = self.nic.address();
+        Endpoint { task: TaskId(1 - own.task.0), ..own }
     }
 
     /// Attributes with reliable delivery and all operations allowed.

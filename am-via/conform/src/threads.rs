@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use am_double::wire::{Wire, WireNetwork, WireOptions};
 use am_via_vipl::UserAgent;
-use am_via_vipl::device::NodeAddress;
+use am_via_vipl::device::{ContextNumber, Endpoint, TaskId};
 
 use super::line::Line;
 use super::pair::{DIES_AFTER, Opener, Outcome, Pair, Side};
@@ -65,7 +65,7 @@ fn one_side(
 
 fn open(network: &WireNetwork, side: Side, line: Line, terms: Terms) -> Outcome<Pair<Wire>> {
     let task = if side == Side::A { 0 } else { 1 };
-    let address = move |context| NodeAddress { task, context };
+    let address = move |context| Endpoint::new(TaskId(task), ContextNumber(context));
     let nic = UserAgent::open(network.open(address(0)).map_err(am_via_vipl::VipError::from)?);
     let (opens, dies, dies_soon, counts) =
         (network.clone(), network.clone(), network.clone(), network.clone());

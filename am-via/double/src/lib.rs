@@ -18,11 +18,10 @@ use std::time::Duration;
 
 use am_core::buffer::InlineBytes;
 use am_core::fabric::{Post, World};
-use am_core::task::TaskId;
+use am_core::task::{ContextNumber, Endpoint, TaskId};
 use am_core::transfer::Class;
 use am_core_engine::protocol::packet::Kind;
 use am_via::fabric::{CreditPlan, ViaFabric};
-use am_via_vipl::NodeAddress;
 use am_via_vipl::below::Immediate;
 
 pub use wire::Reach;
@@ -139,7 +138,7 @@ impl Network {
     /// Number of times that a task has slept, and the longest limit of such a sleep.
     #[must_use]
     pub fn sleeps(&self, TaskId(task): TaskId) -> (u64, Duration) {
-        self.0.sleeps(NodeAddress { task, context: 0 })
+        self.0.sleeps(Endpoint::new(TaskId(task), ContextNumber(0)))
     }
 
     /// Makes the next end of a grant of this task fail with an error of the system.
@@ -182,7 +181,8 @@ fn connect_all(fabrics: &mut [Double]) {
 pub fn unequal_network(config: Config, requests_max: impl Fn(TaskId) -> u32) -> (Network, Vec<Double>) {
     let network = WireNetwork::new(config.options());
     let open = |task| {
-        let device = network.open(NodeAddress { task, context: 0 }).expect("each NIC is opened once");
+        let device =
+            network.open(Endpoint::new(TaskId(task), ContextNumber(0))).expect("each NIC is opened once");
         ViaFabric::new(device, CreditPlan { credits: config.credits, answers: requests_max(TaskId(task)) })
     };
     let mut fabrics: Vec<_> = (0..config.tasks).map(open).collect();

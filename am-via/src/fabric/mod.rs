@@ -39,7 +39,7 @@ use am_via_vipl::{DeviceError, ViState};
 use in_line::ViInLine;
 use kept_grants::{Added, KeptGrants};
 use peers::Peers;
-use terms::{endpoint, for_operation, handle, mem_attributes, node, own_address, remote, wrong};
+use terms::{for_operation, handle, mem_attributes, own_address, remote, wrong};
 
 pub use am_via_vipl::CreditPlan;
 
@@ -64,13 +64,12 @@ impl<D: Device> ViaFabric<D> {
     pub fn new(device: D, plan: CreditPlan) -> Self {
         let nic = Nic::open(device);
         let attributes = nic.device.attributes();
-        let contexts_max = attributes.contexts_max as u8;
         Self {
-            endpoint: endpoint(nic.device.address()),
+            endpoint: nic.device.address(),
             num_tasks: attributes.num_tasks,
             slot_bytes: attributes.slot_bytes,
             plan: plan.within(attributes.ring_lines),
-            contexts_max,
+            contexts_max: attributes.contexts_max,
             peers: Peers::new(attributes.num_tasks),
             under_way: HashMap::new(),
             kept_grants: KeptGrants::new(attributes.regions_max),
@@ -92,7 +91,7 @@ impl<D: Device> ViaFabric<D> {
     #[inline(never)]
     fn new_peer(&mut self, to: Endpoint) -> Result<PeerIndex> {
         to.check(self.num_tasks, self.contexts_max).map_err(Error::no_such_endpoint)?;
-        let index = self.nic.create_standing(node(to), self.plan);
+        let index = self.nic.create_standing(to, self.plan);
         self.peers.add(to, index);
         Ok(PeerIndex(index))
     }
@@ -110,7 +109,7 @@ impl<D: Device> ViaFabric<D> {
         let entry = packet(operation, label, in_entry);
         let is_connected = self.connect_to_post(at, class)?;
         let Some((vi, device)) = self.nic.vi(at).filter(|_| is_connected) else { return Ok(Posted::Retry) };
-        let to = endpoint(vi.peer);
+        let to = vi.peer;
         if !vi.may_send_now(device, class) {
             return Ok(Posted::Retry);
         }
@@ -129,7 +128,7 @@ impl<D: Device> ViaFabric<D> {
     #[cold]
     fn connect_to_post(&mut self, at: u32, class: Class) -> Result<bool> {
         let Some((vi, _)) = self.nic.vi(at) else { return Ok(false) };
-        let (state, is_open, to) = (vi.state(), vi.is_open(), endpoint(vi.peer));
+        let (state, is_open, to) = (vi.state(), vi.is_open(), vi.peer);
         let is_closed = vi.is_peer_closed;
         match state {
             _ if is_open => Ok(true),
@@ -163,7 +162,7 @@ impl<D: Device> ViaFabric<D> {
         };
         let word = Immediate(entry.immediate);
         let class = vi.take(device, word, matches!(payload, Payload::Inline))?;
-        let from = Peer { endpoint: endpoint(vi.peer), index: PeerIndex(*at) };
+        let from = Peer { endpoint: vi.peer, index: PeerIndex(*at) };
         Some(Event::Arrival(Arrival { from, class, label: word.label(), payload }))
     }
 
@@ -188,7 +187,7 @@ impl<D: Device> ViaFabric<D> {
     fn rare(&mut self, news: Box<News>) -> Option<Box<Event>> {
         match *news {
             News::Connected(from) => {
-                let PeerIndex(at) = self.peer(endpoint(from)).ok()?.index;
+                let PeerIndex(at) = self.peer(from).ok()?.index;
                 // If connecting fails, a packet to that peer returns the error.
                 let _ = self.nic.connect_standing(at);
                 None
@@ -201,16 +200,16 @@ impl<D: Device> ViaFabric<D> {
             }
             News::TaskFailed(task) => {
                 self.nic.lose(|vi| vi.peer.task == task);
-                Some(Box::new(Event::TaskFailed(TaskId(task))))
+                Some(Box::new(Event::TaskFailed(task)))
             }
             News::Rung => Some(Box::new(Event::Rung)),
             News::PeerClosed(peer) => {
-                let number = self.peers.number(endpoint(peer));
+                let number = self.peers.number(peer);
                 if let Some((vi, _)) = number.and_then(|PeerIndex(at)| self.nic.vi(at)) {
                     vi.is_peer_closed = true;
                 }
                 self.nic.lose(|vi| vi.peer == peer);
-                Some(Box::new(Event::ContextClosed(endpoint(peer))))
+                Some(Box::new(Event::ContextClosed(peer)))
             }
             News::Entry(_) => None,
         }
@@ -639,7 +638,7 @@ impl<D: Device> World for ViaFabric<D> {
     }
 
     fn ring(&mut self, to: Endpoint) -> Result<()> {
-        self.nic.device.ring(node(to)).map_err(|error| wrong(to, error))
+        self.nic.device.ring(to).map_err(|error| wrong(to, error))
     }
 
     fn traffic(&self, PeerIndex(peer): PeerIndex) -> Traffic {

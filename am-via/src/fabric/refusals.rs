@@ -7,7 +7,7 @@ use am_via_vipl::below::Device;
 use am_via_vipl::{ClaimFault, DeviceError};
 
 use super::ViaFabric;
-use super::terms::{node, wrong};
+use super::terms::wrong;
 
 impl<D: Device> ViaFabric<D> {
     /// The error for a context that its task has closed or whose memory it has taken back, with the failure that ends the job.
@@ -23,7 +23,7 @@ impl<D: Device> ViaFabric<D> {
         let owner = Endpoint::new(at.task, at.context);
         match self.not_in_range(at, len, error) {
             Error::RemoteRange { why: RangeFault::Stale, .. }
-                if !at.grant.is_for_operation() && self.nic.device.has_closed(node(owner)) =>
+                if !at.grant.is_for_operation() && self.nic.device.has_closed(owner) =>
             {
                 self.closed(owner)
             }

@@ -1,34 +1,23 @@
-//! Converts between the types of am-core and of VIPL: endpoints and addresses, grants and memory handles, classes, updates, errors.
+//! Converts between the types of am-core and of VIPL: addresses, grants and memory handles, errors.
 
 use am_core::buffer::{Access, Executor, Grant, RemoteAddress};
 use am_core::error::Error;
-use am_core::task::{ContextNumber, Endpoint, TaskId};
+use am_core::task::Endpoint;
 
 use am_via_vipl::below::RemoteMemory;
-use am_via_vipl::{DeviceError, MemAttributes, MemHandle, NodeAddress};
-
-pub(super) fn endpoint(address: NodeAddress) -> Endpoint {
-    Endpoint::new(TaskId(address.task), ContextNumber(address.context as u8))
-}
-
-pub(super) fn node(endpoint: Endpoint) -> NodeAddress {
-    NodeAddress { task: endpoint.task.0, context: u32::from(endpoint.context.0) }
-}
+use am_via_vipl::{DeviceError, MemAttributes, MemHandle};
 
 /// A device's error as am-core's.
 #[cold]
 pub(super) fn wrong(peer: Endpoint, error: DeviceError) -> Error {
     match error {
-        DeviceError::UnknownTask { num_tasks, .. } => Error::UnknownTask { endpoint: peer, num_tasks },
-        DeviceError::UnknownContext { contexts_max, .. } => {
-            Error::UnknownContext { endpoint: peer, contexts_max: contexts_max as u8 }
-        }
+        DeviceError::NoSuchEndpoint(fault) => Error::no_such_endpoint(fault),
         DeviceError::Exhausted { resource, needed, available, remedy } => {
             Error::Exhausted { resource, needed, available, remedy }
         }
         DeviceError::TooManyRegistrations { max } => Error::TooManyRegions { max },
         DeviceError::System { doing, source } => Error::System { doing, source: source.into() },
-        DeviceError::PeerClosed(at) => Error::ContextClosed { endpoint: endpoint(at), after: String::new() },
+        DeviceError::PeerClosed(endpoint) => Error::ContextClosed { endpoint, after: String::new() },
         DeviceError::NotConnected(_) | DeviceError::Closed(_) => {
             Error::PeerFailed { task: peer.task, what: "its connection is closed".to_owned() }
         }
@@ -39,7 +28,7 @@ pub(super) fn wrong(peer: Endpoint, error: DeviceError) -> Error {
 #[inline(always)]
 pub(super) fn remote(at: RemoteAddress) -> RemoteMemory {
     RemoteMemory {
-        task: at.task.0,
+        task: at.task,
         handle: handle(at.grant),
         offset: at.offset,
         ptag: tag(at.grant.is_for_operation()),

@@ -11,22 +11,22 @@ use am_via::device::shm::{OwnHeap, Shm, ShmOptions};
 use am_via::{ShmFabric, Task};
 use am_via_shm::WaitPolicy;
 use am_via_shm::regions::Ways;
+use am_via_vipl::Posted;
 use am_via_vipl::below::{Device, Entry, News, Payload, ViNumber};
-use am_via_vipl::{NodeAddress, Posted};
 
 use crate::hostile_support::alone;
 
 /// The contexts of the busy device, of the peer that keeps it busy, and of the one that connects later.
-const BUSY: u32 = 2;
-const FIRST: u32 = 3;
-const LATER: u32 = 4;
+const BUSY: u8 = 2;
+const FIRST: u8 = 3;
+const LATER: u8 = 4;
 /// Number of polls within which the device must look. It looks each 16 entries.
 const POLLS: u32 = 64;
 
-fn open(task: &Task, context: u32) -> Shm {
+fn open(task: &Task, context: u8) -> Shm {
     let job = task.job();
     let options = ShmOptions {
-        context,
+        context: ContextNumber(context),
         packet_bytes: job.settings().packet_bytes,
         ways: Ways { mapped: true, kernel: true },
         wait: WaitPolicy { spin_max: Duration::ZERO, yield_polls_max: 10 },
@@ -36,8 +36,8 @@ fn open(task: &Task, context: u32) -> Shm {
     Shm::open(Arc::clone(job), heap, options).expect("the context is free")
 }
 
-fn connect(device: &mut Shm, number: u32, context: u32) {
-    let to = NodeAddress { task: 0, context };
+fn connect(device: &mut Shm, number: u32, context: u8) {
+    let to = Endpoint::new(TaskId(0), ContextNumber(context));
     while device.connect(ViNumber(number), to).expect("both are open").is_none() {}
 }
 
@@ -69,7 +69,7 @@ fn a_device_with_entries_at_each_poll_reports_a_new_connection_and_its_entries()
             News::Entry(completion) if completion.vi == ViNumber(2) => break completion,
             News::Entry(_) => {}
             News::Connected(peer) => {
-                assert_eq!(peer.context, LATER);
+                assert_eq!(peer.context, ContextNumber(LATER));
                 is_connected = true;
                 connect(&mut busy, 2, LATER);
             }

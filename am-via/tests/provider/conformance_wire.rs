@@ -1,9 +1,9 @@
 //! The conformance suite of fabrics over the device `wire`: tasks are threads, with and without faults of the wire.
 
+use am_core::task::{ContextNumber, Endpoint, TaskId};
 use am_core_conform::turns::{record_checks, same_seed_same_run};
 use am_core_conform::{conformance, threads};
 use am_double::wire::{Reach, Wire, WireFaults, WireNetwork, WireOptions, WireStatistics};
-use am_via::device::NodeAddress;
 use am_via::fabric::{CreditPlan, ViaFabric};
 
 /// Every fault except death, at a rate at which each check meets some.
@@ -38,7 +38,8 @@ fn run(options: WireOptions, plan: CreditPlan) -> WireStatistics {
 
 fn fabrics_of(network: &WireNetwork, options: WireOptions, plan: CreditPlan) -> Vec<ViaFabric<Wire>> {
     let open = |task| {
-        let device = network.open(NodeAddress { task, context: 0 }).expect("each NIC is opened once");
+        let device =
+            network.open(Endpoint::new(TaskId(task), ContextNumber(0))).expect("each NIC is opened once");
         ViaFabric::new(device, plan)
     };
     (0..options.num_tasks).map(open).collect()

@@ -33,7 +33,7 @@ fn drain(fabric: &mut ShmFabric) -> u32 {
 
 /// The fabrics of two contexts that have exchanged a packet; then the first one's number for the second, and the second one's for the
 /// first.
-fn connected(task: &Task, contexts: [u32; 2]) -> ([ShmFabric; 2], [PeerIndex; 2]) {
+fn connected(task: &Task, contexts: [u8; 2]) -> ([ShmFabric; 2], [PeerIndex; 2]) {
     let [mut a, mut b] = contexts.map(|context| task.fabric(context).expect("a context is free"));
     let number = |from: &mut ShmFabric, to: &ShmFabric| {
         from.peer(to.endpoint()).expect("a peer fits in the tables").index

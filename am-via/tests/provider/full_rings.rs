@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use am_core_conform::watchdog::Watchdog;
 use am_via::Task;
-use am_via::device::NodeAddress;
-use am_via::vipl::{Descriptor, Discriminator, Posted, ViAttributes, ViState};
+use am_via::vipl::{
+    ContextNumber, Descriptor, Discriminator, Endpoint, Posted, TaskId, ViAttributes, ViState,
+};
 
 use crate::hostile_support::alone;
 
@@ -22,7 +23,7 @@ fn a_nic_that_closes_while_its_ring_is_full_ends_its_connections() {
         let mut nic = task.open_nic(&format!("shm{context}")).expect("a context is free");
         let tag = nic.create_ptag().expect("a few");
         let vi = nic.create_vi(ViAttributes::new(tag), None, None).expect("a few");
-        let to = NodeAddress { task: 0, context: 5 - context };
+        let to = Endpoint::new(TaskId(0), ContextNumber(5 - context));
         nic.connect_peer_request(vi, Discriminator::default(), to, None).expect("the VI is idle");
         (nic, vi)
     });

@@ -22,7 +22,7 @@ fn context_at(number: u8) -> Endpoint {
     Endpoint::new(TaskId(0), ContextNumber(number))
 }
 
-fn context(task: &Task, number: u32) -> Context<ShmFabric> {
+fn context(task: &Task, number: u8) -> Context<ShmFabric> {
     Context::new(task.fabric(number).unwrap())
 }
 

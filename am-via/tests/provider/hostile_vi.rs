@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use am_core::task::{ContextNumber, Endpoint, TaskId};
 use am_core_conform::watchdog::Watchdog;
 use am_via::Task;
-use am_via::device::NodeAddress;
 use am_via::device::shm::Shm;
 use am_via::vipl::{
     AddressSegment, DataSegment, Descriptor, Discriminator, MemAttributes, MemHandle, UserAgent,
@@ -23,8 +23,8 @@ use crate::hostile_support::{ATTACKER, Attack, alone};
 const BROKEN: u32 = 20;
 const ROUNDS: u32 = 10_000;
 
-fn ask(nic: &mut UserAgent<Shm>, vi: ViHandle, context: u32) {
-    let to = NodeAddress { task: 0, context };
+fn ask(nic: &mut UserAgent<Shm>, vi: ViHandle, context: u8) {
+    let to = Endpoint::new(TaskId(0), ContextNumber(context));
     nic.connect_peer_request(vi, Discriminator::default(), to, None).unwrap();
 }
 

@@ -53,7 +53,7 @@ fn a_context_is_open_once_at_a_time_in_its_process() {
     assert!(joined.open_nic("shm8").is_err(), "to its peers the context is closed");
 }
 
-fn again_after(task: &Task, number: u32) -> am_via::ShmFabric {
+fn again_after(task: &Task, number: u8) -> am_via::ShmFabric {
     task.fabric(number).expect("another context is open, not this one")
 }
 

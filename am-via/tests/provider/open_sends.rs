@@ -5,11 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use am_core::buffer::Access;
 use am_core::handler::{Answer, Completion, Destination};
-use am_core::task::TaskId;
+use am_core::task::{ContextNumber, Endpoint, TaskId};
 use am_core::{AmOptions, Amsend};
 use am_core_conform::threads;
 use am_double::wire::{WireNetwork, WireOptions};
-use am_via::device::NodeAddress;
 use am_via::fabric::{CreditPlan, ViaFabric};
 
 const REGIONS: u32 = 64;
@@ -22,7 +21,8 @@ const BYTES: usize = 3000;
 fn sends_beyond_the_registrations_arrive_and_memory_can_still_be_exposed() {
     let network = WireNetwork::new(WireOptions { regions_max: REGIONS, ..WireOptions::new(2) });
     let open = |task| {
-        let device = network.open(NodeAddress { task, context: 0 }).expect("each NIC is opened once");
+        let device =
+            network.open(Endpoint::new(TaskId(task), ContextNumber(0))).expect("each NIC is opened once");
         ViaFabric::new(device, CreditPlan { credits: 60, answers: 60 })
     };
     let right = Arc::new(AtomicUsize::new(0));

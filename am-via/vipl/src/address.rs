@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::device::NodeAddress;
+use crate::device::Endpoint;
 use crate::error::VipError;
 
 pub(super) const DISCRIMINATOR_BYTES_MAX: usize = 16;
@@ -50,7 +50,7 @@ impl fmt::Debug for Discriminator {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NetAddress {
     /// The NIC.
-    pub host: NodeAddress,
+    pub host: Endpoint,
     /// The endpoint.
     pub discriminator: Discriminator,
 }
@@ -58,14 +58,14 @@ pub struct NetAddress {
 impl NetAddress {
     /// Endpoint `discriminator` at NIC `host`.
     #[must_use]
-    pub fn new(host: NodeAddress, discriminator: Discriminator) -> Self {
+    pub fn new(host: Endpoint, discriminator: Discriminator) -> Self {
         Self { host, discriminator }
     }
 }
 
-impl From<NodeAddress> for NetAddress {
+impl From<Endpoint> for NetAddress {
     /// The endpoint without a discriminator.
-    fn from(host: NodeAddress) -> Self {
+    fn from(host: Endpoint) -> Self {
         Self::new(host, Discriminator::default())
     }
 }

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use crate::descriptor::Descriptor;
-use crate::device::{DeviceError, NodeAddress};
+use crate::device::{DeviceError, Endpoint};
 use crate::provider::RegistrationFault;
 use crate::table::{CqHandle, ViHandle};
 use crate::vi::{Reliability, ViState};
@@ -87,10 +87,10 @@ pub enum VipError {
     )]
     Timeout(Duration),
     /// The peer refused the connection, withdrew its request, or ended the connection (`VIP_REJECT`).
-    #[error("task {} (context {}) refused or ended the connection", .peer.task, .peer.context)]
+    #[error("{} (context {}) refused or ended the connection", .peer.task, .peer.context)]
     Reject {
         /// The peer.
-        peer: NodeAddress,
+        peer: Endpoint,
     },
     /// The two VIs have different reliability levels (`VIP_INVALID_RELIABILITY_LEVEL`).
     #[error("this VI has the level {ours}, the peer's has {}: create both with the same level", named(.theirs))]
@@ -120,12 +120,12 @@ pub enum VipError {
     },
     /// No program waits at the requested endpoint (`VIP_NO_MATCH`).
     #[error(
-        "no program waits at this endpoint of task {} (context {}): try again when one waits",
+        "no program waits at this endpoint of {} (context {}): try again when one waits",
         .peer.task, .peer.context
     )]
     NoMatch {
         /// The NIC.
-        peer: NodeAddress,
+        peer: Endpoint,
     },
     /// RDMA reads on an unreliable VI (`VIP_INVALID_RDMAREAD`).
     #[error("an unreliable VI has no RDMA reads: choose a reliable level, or set rdma_read to false")]
@@ -271,9 +271,7 @@ fn registration_return(fault: &RegistrationFault) -> VipReturn {
 
 fn device_return(error: &DeviceError) -> VipReturn {
     match error {
-        DeviceError::UnknownTask { .. } | DeviceError::UnknownContext { .. } | DeviceError::Refused(_) => {
-            VipReturn::InvalidParameter
-        }
+        DeviceError::NoSuchEndpoint(_) | DeviceError::Refused(_) => VipReturn::InvalidParameter,
         DeviceError::NotConnected(_) | DeviceError::Closed(_) | DeviceError::PeerClosed(_) => {
             VipReturn::InvalidState
         }
@@ -288,8 +286,7 @@ fn device_return(error: &DeviceError) -> VipReturn {
 
 fn device_fault(error: &DeviceError) -> Fault {
     match error {
-        DeviceError::UnknownTask { .. }
-        | DeviceError::UnknownContext { .. }
+        DeviceError::NoSuchEndpoint(_)
         | DeviceError::ContextOpen { .. }
         | DeviceError::ContextUsed { .. } => Fault::Caller,
         DeviceError::Exhausted { .. } | DeviceError::TooManyRegistrations { .. } => Fault::Resource,

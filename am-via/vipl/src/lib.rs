@@ -14,11 +14,11 @@
 //!
 //! ```
 //! use am_double::wire::{WireNetwork, WireOptions};
-//! use am_via_vipl::device::NodeAddress;
-//! use am_via_vipl::{DataSegment, Descriptor, Discriminator, MemAttributes, UserAgent, ViAttributes};
+//! use am_via_vipl::{ContextNumber, DataSegment, Descriptor, Discriminator, Endpoint, MemAttributes};
+//! use am_via_vipl::{TaskId, UserAgent, ViAttributes};
 //!
 //! let network = WireNetwork::new(WireOptions::new(2));
-//! let address = |task| NodeAddress { task, context: 0 };
+//! let address = |task| Endpoint::new(TaskId(task), ContextNumber(0));
 //! let mut ends = Vec::new();
 //! for task in [0, 1] {
 //!     let mut nic = UserAgent::open(network.open(address(task))?);
@@ -66,7 +66,10 @@ mod vi;
 pub use address::{Discriminator, NetAddress};
 pub use credits::CreditPlan;
 pub use descriptor::{AddressSegment, Control, DataSegment, Descriptor, Status};
-pub use device::{ClaimFault, DeviceAttributes, DeviceError, MemAttributes, MemHandle, NodeAddress, Posted};
+pub use device::{
+    ClaimFault, ContextNumber, DeviceAttributes, DeviceError, Endpoint, MemAttributes, MemHandle, Posted,
+    TaskId,
+};
 pub use error::{AsyncCode, AsyncError, Fault, PostError, Resource, VipError, VipReturn};
 pub use provider::{Memory, NicLimits, PTag};
 pub use table::{CqHandle, ViHandle};

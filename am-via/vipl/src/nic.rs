@@ -5,7 +5,7 @@
 //! [`Vi::post`].
 
 use crate::credits::{CreditPlan, Packets};
-use crate::device::{Device, DeviceError, NodeAddress, Operation, ViNumber};
+use crate::device::{Device, DeviceError, Endpoint, Operation, ViNumber};
 use crate::table::Table;
 use crate::vi::{Vi, ViState};
 use am_via_shm::CheckedRange;
@@ -33,7 +33,7 @@ impl<D: Device> Nic<D> {
     }
 
     /// Makes a VI with standing receives for `peer`; returns its index in the table.
-    pub fn create_standing(&mut self, peer: NodeAddress, plan: CreditPlan) -> u32 {
+    pub fn create_standing(&mut self, peer: Endpoint, plan: CreditPlan) -> u32 {
         self.vis.insert(Vi::standing(peer, plan)).place()
     }
 
@@ -47,7 +47,7 @@ impl<D: Device> Nic<D> {
     /// the number of its connection in the device. Returns whether the VI is connected; while it is idle, try again.
     ///
     /// # Errors
-    /// `UnknownTask` or `UnknownContext`: there is no such peer. `PeerClosed`: the peer has closed its NIC. `Exhausted`: no connection is
+    /// `NoSuchEndpoint`: there is no such peer. `PeerClosed`: the peer has closed its NIC. `Exhausted`: no connection is
     /// left. `Damaged`: the control memory of the peer or of this task is invalid. `System`: the system's error.
     pub fn connect_standing(&mut self, at: u32) -> Result<bool, DeviceError> {
         let Some(vi) = self.vis.at_mut(at) else { return Ok(false) };

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::credits::{CREDIT_RETURNS, CreditPlan, Credits, Immediate, Packets};
 use crate::device::{
-    Device, DeviceError, Entry, Link, NodeAddress, Operation, Payload, Posted, Seen, Storing, ViNumber,
+    Device, DeviceError, Endpoint, Entry, Link, Operation, Payload, Posted, Seen, Storing, ViNumber,
 };
 use crate::provider::PTag;
 use am_contract::transfer::Class;
@@ -101,7 +101,7 @@ pub struct Vi<W = ()> {
     state: ViState,
     pub(super) attributes: ViAttributes,
     /// The peer, or the NIC that this VI asks for a connection. Meaningless while a program's VI is idle.
-    pub peer: NodeAddress,
+    pub peer: Endpoint,
     /// Whether the peer is alive, and has closed its NIC.
     pub is_peer_closed: bool,
     pub(super) work: W,
@@ -118,16 +118,16 @@ const INSIST_TRIES: u32 = 100;
 
 impl<W: Default> Vi<W> {
     /// An idle VI with standing receives, which need reliable delivery.
-    pub(super) fn standing(peer: NodeAddress, plan: CreditPlan) -> Self {
+    pub(super) fn standing(peer: Endpoint, plan: CreditPlan) -> Self {
         Self::new(peer, ViAttributes::new(PTag::NONE), plan)
     }
 
     /// An idle VI with work queues.
-    pub(super) fn with_queues(own: NodeAddress, attributes: ViAttributes) -> Self {
+    pub(super) fn with_queues(own: Endpoint, attributes: ViAttributes) -> Self {
         Self::new(own, attributes, UNCOUNTED)
     }
 
-    fn new(peer: NodeAddress, attributes: ViAttributes, plan: CreditPlan) -> Self {
+    fn new(peer: Endpoint, attributes: ViAttributes, plan: CreditPlan) -> Self {
         let mut vi = Self {
             credits: Credits::new(plan),
             link: NO_LINK,

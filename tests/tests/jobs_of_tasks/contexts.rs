@@ -30,7 +30,7 @@ fn in_so_many_threads(threads: u8, body: impl Fn(u8, &mut Context<ShmFabric>) + 
         for number in 0..threads {
             let (task, body) = (&task, &body);
             scope.spawn(move || {
-                let fabric = task.fabric(u32::from(number)).expect("the job has memory");
+                let fabric = task.fabric(number).expect("the job has memory");
                 body(number, &mut Context::new(fabric));
             });
         }

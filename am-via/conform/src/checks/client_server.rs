@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::pair::{Outcome, Pair, ensure, refused, same};
 use crate::suite::table;
 use am_via_vipl::below::Device;
-use am_via_vipl::device::NodeAddress;
+use am_via_vipl::device::{ContextNumber, Endpoint, TaskId};
 use am_via_vipl::{
     AsyncCode, ConnectionRequest, Descriptor, Discriminator, NetAddress, PeerAttributes, ViAttributes,
     ViHandle, ViState, VipError, VipReturn,
@@ -164,7 +164,7 @@ fn client_of_a_silent_server_times_out<D: Device>(pair: &mut Pair<D>) -> Outcome
 fn client_of_an_unknown_host_is_refused<D: Device>(pair: &mut Pair<D>) -> Outcome {
     let vi = pair.vi(pair.delivery())?;
     for task in [2, u32::MAX] {
-        let to = NodeAddress { task, context: 0 };
+        let to = Endpoint::new(TaskId(task), ContextNumber(0));
         refused(pair.nic.connect_request(vi, service()?, to, SOON), VipReturn::InvalidParameter)?;
     }
     same(pair.state(vi)?, ViState::Idle, "the state")

@@ -3,7 +3,7 @@
 use crate::pair::{Outcome, Pair, ensure, refused, same};
 use crate::suite::table;
 use am_via_vipl::below::Device;
-use am_via_vipl::device::NodeAddress;
+use am_via_vipl::device::{ContextNumber, Endpoint, TaskId};
 use am_via_vipl::{
     AsyncCode, Descriptor, Discriminator, NetAddress, Reliability, Status, ViState, VipReturn,
 };
@@ -40,7 +40,7 @@ fn nic_opens_by_name<D: Device>(pair: &mut Pair<D>) -> Outcome {
         // The emulated wire opens NICs by address.
         None => pair.open(9)?,
     };
-    same(nic.address(), NodeAddress { context: 9, ..pair.nic.address() }, "the address")
+    same(nic.address(), Endpoint { context: ContextNumber(9), ..pair.nic.address() }, "the address")
 }
 
 fn nic_of_an_unknown_name_is_refused<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -54,7 +54,7 @@ fn nic_of_an_unknown_name_is_refused<D: Device>(pair: &mut Pair<D>) -> Outcome {
 
 fn nic_opened_twice_is_refused<D: Device>(pair: &mut Pair<D>) -> Outcome {
     let context = pair.nic.address().context;
-    refused(pair.open(context), VipReturn::ErrorResource)
+    refused(pair.open(context.0), VipReturn::ErrorResource)
 }
 
 fn nic_attributes_do_not_change<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -100,8 +100,8 @@ fn nic_attributes_name_the_levels<D: Device>(pair: &mut Pair<D>) -> Outcome {
 fn nic_has_an_address_of_its_own<D: Device>(pair: &mut Pair<D>) -> Outcome {
     let own = pair.nic.address();
     same(pair.nic.query_nic().address, own, "the address")?;
-    let theirs = pair.swap(&[u64::from(own.task), u64::from(own.context)])?;
-    ensure(theirs != [u64::from(own.task), u64::from(own.context)], "both have the same address")
+    let theirs = pair.swap(&[u64::from(own.task.0), u64::from(own.context.0)])?;
+    ensure(theirs != [u64::from(own.task.0), u64::from(own.context.0)], "both have the same address")
 }
 
 fn nic_that_closes_breaks_its_connections<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -120,7 +120,11 @@ fn nic_that_closes_breaks_its_connections<D: Device>(pair: &mut Pair<D>) -> Outc
         pair.post_recv(vi, Descriptor::receive())?;
         pair.sync_still()?;
         let request = pair.nic.connect_wait(endpoint, None)?;
-        same(request.from.host, NodeAddress { context: 10, ..pair.other() }, "the address of the client")?;
+        same(
+            request.from.host,
+            Endpoint { context: ContextNumber(10), ..pair.other() },
+            "the address of the client",
+        )?;
         pair.nic.connect_accept(&request, vi)?;
         pair.sync()?;
         pair.until_state(vi, ViState::Error)?;
@@ -158,15 +162,15 @@ fn named<D: Device>(pair: &mut Pair<D>, work: impl FnOnce(&Pair<D>) -> Outcome) 
 fn name_of_the_peer_is_found<D: Device>(pair: &mut Pair<D>) -> Outcome {
     named(pair, |pair| {
         let other = pair.other();
-        same(pair.nic.host_by_name(&format!("task{}", other.task), 0)?, other, "the address")
+        same(pair.nic.host_by_name(&format!("task{}", other.task.0), 0)?, other, "the address")
     })
 }
 
 fn name_with_an_index_is_another_nic<D: Device>(pair: &mut Pair<D>) -> Outcome {
     named(pair, |pair| {
-        let second = NodeAddress { context: 1, ..pair.other() };
-        same(pair.nic.host_by_name(&format!("task{}", second.task), 1)?, second, "the address")?;
-        same(pair.nic.host_by_name(&format!("task{}.1", second.task), 0)?, second, "the address")?;
+        let second = Endpoint { context: ContextNumber(1), ..pair.other() };
+        same(pair.nic.host_by_name(&format!("task{}", second.task.0), 1)?, second, "the address")?;
+        same(pair.nic.host_by_name(&format!("task{}.1", second.task.0), 0)?, second, "the address")?;
         refused(pair.nic.host_by_name("task0", 16), VipReturn::ErrorNameService)
     })
 }
@@ -189,7 +193,9 @@ fn address_of_the_peer_has_its_name<D: Device>(pair: &mut Pair<D>) -> Outcome {
 
 fn address_that_nobody_has_is_refused<D: Device>(pair: &mut Pair<D>) -> Outcome {
     named(pair, |pair| {
-        for address in [NodeAddress { task: 2, context: 0 }, NodeAddress { task: 0, context: 16 }] {
+        for address in
+            [Endpoint::new(TaskId(2), ContextNumber(0)), Endpoint::new(TaskId(0), ContextNumber(16))]
+        {
             refused(pair.nic.host_by_addr(address), VipReturn::ErrorNameService)?;
         }
         Ok(())

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::pair::{Outcome, Pair, ensure, refused, same};
 use crate::suite::table;
 use am_via_vipl::below::Device;
+use am_via_vipl::device::{ContextNumber, Endpoint, TaskId};
 use am_via_vipl::{Descriptor, Discriminator, NetAddress, ViAttributes, ViState, VipReturn};
 
 table! {
@@ -202,7 +203,7 @@ fn peer_that_has_not_asked_has_no_outcome<D: Device>(pair: &mut Pair<D>) -> Outc
 
 fn peer_of_an_unknown_host_is_refused<D: Device>(pair: &mut Pair<D>) -> Outcome {
     let vi = pair.vi(pair.delivery())?;
-    let nowhere = am_via_vipl::device::NodeAddress { task: 2, context: 0 };
+    let nowhere = Endpoint::new(TaskId(2), ContextNumber(0));
     let asked = pair.nic.connect_peer_request(vi, Discriminator::default(), nowhere, None);
     refused(asked, VipReturn::InvalidParameter)?;
     same(pair.state(vi)?, ViState::Idle, "the state")

@@ -3,7 +3,7 @@
 use crate::pair::{Outcome, Pair, ensure, same};
 use crate::suite::table;
 use am_via_vipl::below::{Device, Entry, News, Payload, ViNumber};
-use am_via_vipl::device::{MemAttributes, MemHandle, NodeAddress};
+use am_via_vipl::device::{ContextNumber, Endpoint, MemAttributes, MemHandle};
 use am_via_vipl::{
     AddressSegment, Control, DataSegment, Descriptor, Discriminator, Reliability, ViAttributes, ViState,
 };
@@ -249,7 +249,7 @@ fn stress_of_wrong_calls<D: Device>(pair: &mut Pair<D>) -> Outcome {
 fn garbage_of_a_hostile_nic_spoils_nothing_else<D: Device>(pair: &mut Pair<D>) -> Outcome {
     let vi = pair.connected(pair.reception())?;
     let secret = pair.region_with(64, pair.tag, MemAttributes::default())?;
-    let victim = NodeAddress { context: 0, ..pair.other() };
+    let victim = Endpoint { context: ContextNumber(0), ..pair.other() };
     if !pair.is_a() {
         for _ in 0..40 {
             pair.post_recv(vi, Descriptor::receive())?;

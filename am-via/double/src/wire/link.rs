@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use am_via_shm::{CheckedRange, PrivateBytes};
-use am_via_vipl::NodeAddress;
+use am_via_vipl::Endpoint;
 use am_via_vipl::below::{Entry, Payload};
 
 /// Number of polls after which an unacknowledged frame is sent again.
@@ -88,10 +88,10 @@ pub(super) enum Taken {
 #[derive(Debug)]
 pub(super) struct Link {
     /// The NIC whose receive ring the link fills.
-    pub(super) to: NodeAddress,
+    pub(super) to: Endpoint,
     /// The VI there.
     pub(super) to_vi: u32,
-    pub(super) from: NodeAddress,
+    pub(super) from: Endpoint,
     /// Whether posts are refused; earlier posts still arrive.
     pub(super) closed: bool,
     /// Whether later posts may be lost.
@@ -118,7 +118,7 @@ struct Unacknowledged {
 }
 
 impl Link {
-    pub(super) fn new(from: NodeAddress, to: NodeAddress, to_vi: u32, ring_lines: u32) -> Self {
+    pub(super) fn new(from: Endpoint, to: Endpoint, to_vi: u32, ring_lines: u32) -> Self {
         Self {
             to,
             to_vi,
@@ -273,9 +273,10 @@ impl SeenWindow {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use am_via_vipl::{ContextNumber, TaskId};
 
     fn link() -> Link {
-        let node = |task| NodeAddress { task, context: 0 };
+        let node = |task| Endpoint::new(TaskId(task), ContextNumber(0));
         Link::new(node(0), node(1), 3, 8)
     }
 

@@ -17,14 +17,15 @@ use std::collections::VecDeque;
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
+use am_contract::task::{NoSuchEndpoint, TaskId};
 use am_contract::transfer::{AtomicOp, Transfer};
 use am_contract::wait::{WaitFacts, Waker};
 use am_via_os::sched;
-use am_via_shm::layout::CONTEXTS_MAX;
 use am_via_shm::regions::Claim;
 use am_via_shm::{CheckedRange, HeapBlock, HeldRange, PrivateBytes, Storing};
 use am_via_vipl::below::{Completion, Device, Entry, FreeSlot, Link, News, Payload, RemoteMemory, ViNumber};
-use am_via_vipl::{ClaimFault, DeviceAttributes, DeviceError, MemAttributes, MemHandle, NodeAddress, Posted};
+use am_via_vipl::device::NICS_MAX;
+use am_via_vipl::{ClaimFault, DeviceAttributes, DeviceError, Endpoint, MemAttributes, MemHandle, Posted};
 
 pub use faults::{Kill, WireFaults, WireStatistics};
 pub use options::{Reach, WireOptions};
@@ -49,8 +50,8 @@ impl WireNetwork {
     ///
     /// # Errors
     /// The address is invalid on this wire, or the NIC is open, or was closed after it had connections.
-    pub fn open(&self, address: NodeAddress) -> Result<Wire, DeviceError> {
-        address.check(self.0.options.num_tasks)?;
+    pub fn open(&self, address: Endpoint) -> Result<Wire, DeviceError> {
+        address.check(self.0.options.num_tasks, NICS_MAX)?;
         let mut state = self.0.lock();
         if state.has_closed(address) && !state.open_again(address) {
             return Err(DeviceError::ContextUsed { context: address.context });
@@ -86,7 +87,7 @@ impl WireNetwork {
 
     /// How often the NIC has slept in a wait, and the longest limit of such a sleep.
     #[must_use]
-    pub fn sleeps(&self, nic: NodeAddress) -> (u64, Duration) {
+    pub fn sleeps(&self, nic: Endpoint) -> (u64, Duration) {
         self.0.lock().nic(nic).sleeps
     }
 }
@@ -97,7 +98,7 @@ const YIELD_POLLS: u32 = 20;
 /// A NIC on a wire.
 #[derive(Debug)]
 pub struct Wire {
-    address: NodeAddress,
+    address: Endpoint,
     network: Arc<Network>,
     /// The ends of connections, indexed by the numbers that the owner gave them.
     vis: Vec<Option<End>>,
@@ -140,14 +141,14 @@ impl Wire {
     /// The state of the network, if the task and its memory at `at` can be accessed.
     fn access(&self, at: RemoteMemory) -> Result<MutexGuard<'_, State>, DeviceError> {
         let num_tasks = self.network.options.num_tasks;
-        if at.task >= num_tasks {
-            return Err(DeviceError::UnknownTask { task: at.task, num_tasks });
+        if at.task.0 >= num_tasks {
+            return Err(NoSuchEndpoint::task(at.task.0, num_tasks).into());
         }
         let state = self.network.lock();
-        if [at.task, self.address.task].iter().any(|&task| state.failure(task).is_some()) {
+        if [at.task, self.address.task].iter().any(|&task| state.failure(task.0).is_some()) {
             return Err(ClaimFault::PeerDead.into());
         }
-        if state.is_ending(at.task, at.handle) {
+        if state.is_ending(at.task.0, at.handle) {
             return Err(ClaimFault::Stale.into());
         }
         Ok(state)
@@ -197,7 +198,7 @@ impl Wire {
         }
         let state = self.access(at)?;
         let claim = rdma::claim(at, len);
-        Ok(Some(call(state.regions[at.task as usize].claim(claim, need.access())?)))
+        Ok(Some(call(state.regions[at.task.index()].claim(claim, need.access())?)))
     }
 }
 
@@ -246,7 +247,7 @@ impl FreeSlot for WireSlot<'_> {
 unsafe impl Device for Wire {
     type FreeSlot<'a> = WireSlot<'a>;
 
-    fn address(&self) -> NodeAddress {
+    fn address(&self) -> Endpoint {
         self.address
     }
 
@@ -254,7 +255,7 @@ unsafe impl Device for Wire {
         let options = &self.network.options;
         DeviceAttributes {
             num_tasks: options.num_tasks,
-            contexts_max: CONTEXTS_MAX,
+            contexts_max: NICS_MAX,
             slot_bytes: options.slot_bytes as usize,
             ring_lines: options.ring_lines,
             vis_max: u32::MAX,
@@ -263,7 +264,7 @@ unsafe impl Device for Wire {
         }
     }
 
-    fn connect(&mut self, new: ViNumber, to: NodeAddress) -> Result<Option<ViNumber>, DeviceError> {
+    fn connect(&mut self, new: ViNumber, to: Endpoint) -> Result<Option<ViNumber>, DeviceError> {
         let made = self.network.lock().connect(self.address, to)?;
         if self.connects_late > 0 {
             self.connects_late -= 1;
@@ -355,7 +356,7 @@ unsafe impl Device for Wire {
             NicEvent::Connected { .. } if self.connects_late > 0 => return None,
             NicEvent::Connected { peer } => News::Connected(peer),
             NicEvent::Ended { id, end } => News::Ended { id, result: end.store() },
-            NicEvent::TaskFailed(task) => News::TaskFailed(task),
+            NicEvent::TaskFailed(task) => News::TaskFailed(TaskId(task)),
             NicEvent::PeerClosed(peer) => News::PeerClosed(peer),
         })
     }
@@ -398,9 +399,10 @@ unsafe impl Device for Wire {
         attributes: MemAttributes,
     ) -> Result<MemHandle, DeviceError> {
         let mut state = self.network.lock();
-        let table = &mut state.regions[self.address.task as usize];
+        let table = &mut state.regions[self.address.task.index()];
+        let context = u32::from(self.address.context.0);
         // SAFETY: the caller's contract: the device removes the registration in `deregister`, or when it is dropped.
-        let inserted = unsafe { table.insert(memory, attributes.registration(), self.address.context) };
+        let inserted = unsafe { table.insert(memory, attributes.registration(), context) };
         let max = self.network.options.regions_max;
         let (region, generation) = inserted.ok_or(DeviceError::TooManyRegistrations { max })?;
         Ok(MemHandle { region, generation })
@@ -412,7 +414,7 @@ unsafe impl Device for Wire {
         attributes: MemAttributes,
     ) -> Result<(), DeviceError> {
         let mut state = self.network.lock();
-        let table = &mut state.regions[self.address.task as usize];
+        let table = &mut state.regions[self.address.task.index()];
         if table.set_registration(handle.region, handle.generation, attributes.registration()) {
             Ok(())
         } else {
@@ -423,7 +425,7 @@ unsafe impl Device for Wire {
     /// A copy by a peer is under way from when its transfer is posted until it is carried out.
     fn deregister(&mut self, handle: MemHandle, finished: bool) -> Result<Posted, DeviceError> {
         let mut state = self.network.lock();
-        let owner = self.address.task;
+        let owner = self.address.task.0;
         if state.fails_deregister.remove(&owner) {
             let source = std::io::Error::other("as the test wants it");
             return Err(DeviceError::System { doing: "ending a registration", source });
@@ -446,8 +448,11 @@ unsafe impl Device for Wire {
         let state = self.network.lock();
         let own =
             Claim { region: handle.region, generation: handle.generation, offset, len, ptag: need.ptag };
-        let found =
-            state.regions[self.address.task as usize].own(self.address.context, own, need.access())?;
+        let found = state.regions[self.address.task.index()].own(
+            u32::from(self.address.context.0),
+            own,
+            need.access(),
+        )?;
         // SAFETY: this NIC has registered the memory (`own`), so it stays registered, and so live and left to such copies (`register`'s
         // contract), until a call of this NIC ends the registration: the NIC is borrowed as long as the range.
         Ok(unsafe { HeldRange::hold(found).range() })
@@ -531,7 +536,7 @@ unsafe impl Device for Wire {
         self.network.lock().failure(task).map(str::to_owned)
     }
 
-    fn has_closed(&mut self, nic: NodeAddress) -> bool {
+    fn has_closed(&mut self, nic: Endpoint) -> bool {
         self.network.lock().has_closed(nic)
     }
 
@@ -543,11 +548,11 @@ unsafe impl Device for Wire {
         self.network.options.hosts.get(task as usize).copied().unwrap_or(0)
     }
 
-    fn prefers_pieces(&self, _to: NodeAddress, _len: usize, _entries: u32) -> bool {
+    fn prefers_pieces(&self, _to: Endpoint, _len: usize, _entries: u32) -> bool {
         self.network.options.prefers_pieces
     }
 
-    fn pieces_may_wait(&self, _to: NodeAddress) -> bool {
+    fn pieces_may_wait(&self, _to: Endpoint) -> bool {
         self.network.options.prefers_pieces
     }
 
@@ -556,14 +561,14 @@ unsafe impl Device for Wire {
         true
     }
 
-    fn ring(&mut self, to: NodeAddress) -> Result<(), DeviceError> {
+    fn ring(&mut self, to: Endpoint) -> Result<(), DeviceError> {
         // An RDMA write or an atomic operation changes the memory of `to` without an event there, so the NIC may be asleep.
         self.network.lock().nic(to).ring();
         Ok(())
     }
 
     fn fail(&mut self, why: &str) {
-        self.network.lock().fail(self.address.task, why);
+        self.network.lock().fail(self.address.task.0, why);
     }
 
     fn waker(&self) -> Waker {

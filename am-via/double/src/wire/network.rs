@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use am_via_shm::PrivateRegions;
 use am_via_vipl::below::{Entry, Operation, Payload, ViNumber};
-use am_via_vipl::{ClaimFault, DeviceError, MemHandle, NodeAddress, Posted};
+use am_via_vipl::device::NICS_MAX;
+use am_via_vipl::{ClaimFault, DeviceError, Endpoint, MemHandle, Posted};
 
 use super::WireOptions;
 use super::faults::{FaultGenerator, Kill, WireStatistics};
@@ -40,10 +41,10 @@ impl Network {
 #[derive(Debug)]
 pub(super) enum NicEvent {
     Frame { vi: u32, frame: Arc<Frame> },
-    Connected { peer: NodeAddress },
+    Connected { peer: Endpoint },
     Ended { id: u64, end: Ended },
     TaskFailed(u32),
-    PeerClosed(NodeAddress),
+    PeerClosed(Endpoint),
 }
 
 /// The network's record of a NIC, which may not be open yet.
@@ -99,7 +100,7 @@ struct ViEnd {
 enum InTransit {
     Frame(usize, Arc<Frame>),
     Part(usize, Arc<Frame>, Part),
-    Connection(NodeAddress, NodeAddress),
+    Connection(Endpoint, Endpoint),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -118,8 +119,8 @@ const TRANSFER_AGAIN_POLLS: u64 = 50;
 pub(super) struct State {
     options: WireOptions,
     now: u64,
-    pub(super) nics: BTreeMap<NodeAddress, NicState>,
-    pairs: BTreeMap<(NodeAddress, NodeAddress), Pair>,
+    pub(super) nics: BTreeMap<Endpoint, NicState>,
+    pairs: BTreeMap<(Endpoint, Endpoint), Pair>,
     links: Vec<Link>,
     /// Links with unacknowledged frames.
     waiting: BTreeSet<usize>,
@@ -133,7 +134,7 @@ pub(super) struct State {
     pub(super) fails_deregister: BTreeSet<u32>,
     failures: Vec<Option<String>>,
     /// NICs that their owners have closed, and whether their peers still have to be told.
-    closed: BTreeMap<NodeAddress, bool>,
+    closed: BTreeMap<Endpoint, bool>,
     generator: FaultGenerator,
     kill: Option<Kill>,
     pub(super) statistics: WireStatistics,
@@ -162,19 +163,19 @@ impl State {
         }
     }
 
-    pub(super) fn nic(&mut self, at: NodeAddress) -> &mut NicState {
+    pub(super) fn nic(&mut self, at: Endpoint) -> &mut NicState {
         self.nics.entry(at).or_default()
     }
 
     /// Advances the clock by one poll of this NIC.
-    pub(super) fn tick(&mut self, at: NodeAddress) {
+    pub(super) fn tick(&mut self, at: Endpoint) {
         self.statistics.polls += 1;
         self.advance_to(self.now + 1);
         self.carry_out_due(at);
     }
 
     /// Advances the clock to the next arrival, retransmission or death, or to the next transfer of this NIC; returns whether there was one.
-    pub(super) fn skip_to_next(&mut self, at: NodeAddress) -> bool {
+    pub(super) fn skip_to_next(&mut self, at: Endpoint) -> bool {
         let resend = self.waiting.iter().filter_map(|&link| self.links[link].next_due()).min();
         let flight = self.flights.keys().next().map(|&(due, _)| due);
         let kill = self.kill.map(|kill| kill.at_poll);
@@ -219,9 +220,9 @@ impl State {
     }
 
     /// Connects two NICs after a delay; returns the VI of `me` when the connection is made.
-    pub(super) fn connect(&mut self, me: NodeAddress, to: NodeAddress) -> Result<Option<u32>, DeviceError> {
-        to.check(self.options.num_tasks)?;
-        if [me, to].iter().any(|at| self.failures[at.task as usize].is_some()) {
+    pub(super) fn connect(&mut self, me: Endpoint, to: Endpoint) -> Result<Option<u32>, DeviceError> {
+        to.check(self.options.num_tasks, NICS_MAX)?;
+        if [me, to].iter().any(|at| self.failures[at.task.index()].is_some()) {
             return Err(ClaimFault::PeerDead.into());
         }
         if self.has_closed(to) {
@@ -244,8 +245,8 @@ impl State {
         Ok(None)
     }
 
-    fn make_pair(&mut self, low: NodeAddress, high: NodeAddress) {
-        if [low, high].iter().any(|at| self.failures[at.task as usize].is_some()) {
+    fn make_pair(&mut self, low: Endpoint, high: Endpoint) {
+        if [low, high].iter().any(|at| self.failures[at.task.index()].is_some()) {
             return;
         }
         let low_vi = self.nic(low).next_vi();
@@ -266,18 +267,18 @@ impl State {
         self.nic(high).deliver(NicEvent::Connected { peer: low });
     }
 
-    fn new_link(&mut self, from: NodeAddress, to: NodeAddress, to_vi: u32) -> usize {
+    fn new_link(&mut self, from: Endpoint, to: Endpoint, to_vi: u32) -> usize {
         self.links.push(Link::new(from, to, to_vi, self.options.ring_lines));
         self.links.len() - 1
     }
 
-    fn end(&self, at: NodeAddress, vi: u32) -> Option<ViEnd> {
+    fn end(&self, at: Endpoint, vi: u32) -> Option<ViEnd> {
         self.nics.get(&at)?.vis.get(vi as usize).copied()
     }
 
     /// Closes a VI: both directions refuse posts from now on, and the peer gets an event after earlier posts have arrived. The two NICs may
     /// connect again, with another VI.
-    pub(super) fn disconnect(&mut self, at: NodeAddress, vi: u32) {
+    pub(super) fn disconnect(&mut self, at: Endpoint, vi: u32) {
         let Some(ViEnd { out, back }) = self.end(at, vi) else { return };
         if !self.links[out].closed {
             let goodbye = Entry { operation: Operation::Disconnect as u32, ..Entry::default() };
@@ -296,14 +297,14 @@ impl State {
         }
     }
 
-    pub(super) fn allow_loss(&mut self, at: NodeAddress, vi: u32, allowed: bool) {
+    pub(super) fn allow_loss(&mut self, at: Endpoint, vi: u32, allowed: bool) {
         if let Some(end) = self.end(at, vi) {
             self.links[end.out].lossy = allowed;
         }
     }
 
     /// Whether a post on this VI is accepted now.
-    pub(super) fn admit(&mut self, at: NodeAddress, vi: u32) -> Result<Posted, DeviceError> {
+    pub(super) fn admit(&mut self, at: Endpoint, vi: u32) -> Result<Posted, DeviceError> {
         let number = ViNumber(vi);
         let end = self.end(at, vi).ok_or(DeviceError::NotConnected(number))?;
         if self.links[end.out].closed {
@@ -356,14 +357,7 @@ impl State {
     }
 
     /// Posts an admitted entry.
-    pub(super) fn post(
-        &mut self,
-        at: NodeAddress,
-        vi: u32,
-        entry: Entry,
-        payload: Payload,
-        area: Option<Area>,
-    ) {
+    pub(super) fn post(&mut self, at: Endpoint, vi: u32, entry: Entry, payload: Payload, area: Option<Area>) {
         if let Some(end) = self.end(at, vi) {
             self.launch(end.out, entry, payload, area);
         }
@@ -473,7 +467,7 @@ impl State {
     }
 
     /// The owner of a VI has returned the slot of a received frame.
-    pub(super) fn release(&mut self, at: NodeAddress, vi: u32, lossy: bool) {
+    pub(super) fn release(&mut self, at: Endpoint, vi: u32, lossy: bool) {
         if let Some(end) = self.end(at, vi) {
             self.links[end.back].release(lossy);
         }
@@ -505,7 +499,7 @@ impl State {
     }
 
     /// Carries out the transfers of a NIC whose time has come, unless the wire loses one, which is then tried again.
-    fn carry_out_due(&mut self, by: NodeAddress) {
+    fn carry_out_due(&mut self, by: Endpoint) {
         let now = self.now;
         for at in 0..self.nic(by).transfers.len() {
             if self.nic(by).transfers[at].0 <= now && self.generator.loses() {
@@ -517,7 +511,7 @@ impl State {
     }
 
     /// Carries out the transfers of a NIC for which `is_next` returns true, in the order of their posts.
-    fn carry_out_if(&mut self, by: NodeAddress, is_next: impl Fn(u64, &Transfer) -> bool) {
+    fn carry_out_if(&mut self, by: Endpoint, is_next: impl Fn(u64, &Transfer) -> bool) {
         let transfers = &mut self.nic(by).transfers;
         if transfers.iter().any(|(due, transfer)| is_next(*due, transfer)) {
             let (next, left) =
@@ -538,7 +532,7 @@ impl State {
 
     /// Carries out a transfer.
     pub(super) fn carry_out_now(&mut self, transfer: Transfer) -> Ended {
-        let owner = transfer.at.task as usize;
+        let owner = transfer.at.task.index();
         self.statistics.transfers += 1;
         let dead = self.failures[owner].is_some();
         transfer.carry_out(Some(&self.regions[owner]).filter(|_| !dead))
@@ -552,7 +546,7 @@ impl State {
     /// Whether a transfer to or from this registration is in flight. A peer that has died or closed its NIC has none.
     pub(super) fn is_in_use(&self, owner: u32, handle: MemHandle) -> bool {
         let transfers = self.nics.values().flat_map(|nic| &nic.transfers);
-        transfers.map(|(_, transfer)| transfer.at).any(|at| (at.task, at.handle) == (owner, handle))
+        transfers.map(|(_, transfer)| transfer.at).any(|at| at.task.0 == owner && at.handle == handle)
     }
 
     /// Refuses new transfers to and from this registration.
@@ -578,7 +572,7 @@ impl State {
     }
 
     /// The next event of a NIC, which may hold it back for a while.
-    pub(super) fn next_event(&mut self, at: NodeAddress) -> Option<NicEvent> {
+    pub(super) fn next_event(&mut self, at: Endpoint) -> Option<NicEvent> {
         if self.generator.holds_back() {
             return None;
         }
@@ -602,7 +596,7 @@ impl State {
     }
 
     /// The next entry of this VI, unless an event that is no entry comes before it.
-    pub(super) fn look_at_next(&mut self, at: NodeAddress, of: u32) -> Option<Arc<Frame>> {
+    pub(super) fn look_at_next(&mut self, at: Endpoint, of: u32) -> Option<Arc<Frame>> {
         if self.generator.holds_back() {
             return None;
         }
@@ -614,8 +608,8 @@ impl State {
     }
 
     /// Consumes the entry that was looked at, and returns its slot.
-    pub(super) fn take_next(&mut self, at: NodeAddress, of: u32, lossy: bool) {
-        if self.failures[at.task as usize].is_some() {
+    pub(super) fn take_next(&mut self, at: Endpoint, of: u32, lossy: bool) {
+        if self.failures[at.task.index()].is_some() {
             // The task has died since it looked.
             return;
         }
@@ -635,24 +629,24 @@ impl State {
         let Some(failure @ None) = self.failures.get_mut(task as usize) else { return };
         *failure = Some(why.to_owned());
         for (at, link) in self.links.iter_mut().enumerate() {
-            if link.from.task == task || link.to.task == task {
+            if link.from.task.0 == task || link.to.task.0 == task {
                 link.give_up();
                 self.waiting.remove(&at);
             }
         }
-        self.lose_frames(|_, link| link.from.task == task || link.to.task == task);
+        self.lose_frames(|_, link| link.from.task.0 == task || link.to.task.0 == task);
         let links = &self.links;
         for (at, nic) in &mut self.nics {
             let mut place = 0;
-            if at.task == task {
+            if at.task.0 == task {
                 nic.transfers.clear();
                 nic.events.clear();
             } else {
                 place = self.generator.place_of_death(nic.events.len());
                 let mut behind = nic.events.split_off(place);
                 behind.retain(|event| match event {
-                    NicEvent::Frame { vi, .. } => links[nic.vis[*vi as usize].back].from.task != task,
-                    NicEvent::Connected { peer } | NicEvent::PeerClosed(peer) => peer.task != task,
+                    NicEvent::Frame { vi, .. } => links[nic.vis[*vi as usize].back].from.task.0 != task,
+                    NicEvent::Connected { peer } | NicEvent::PeerClosed(peer) => peer.task.0 != task,
                     NicEvent::Ended { .. } | NicEvent::TaskFailed(_) => true,
                 });
                 nic.events.append(&mut behind);
@@ -663,17 +657,17 @@ impl State {
     }
 
     /// Closes a NIC: its registered memory becomes inaccessible. If it `leaves`, its peers are told after its last entry.
-    pub(super) fn close(&mut self, at: NodeAddress, leaves: bool) {
+    pub(super) fn close(&mut self, at: Endpoint, leaves: bool) {
         let nic = self.nic(at);
         nic.open = false;
         nic.transfers.clear();
-        self.regions[at.task as usize].remove_context(at.context);
-        self.closed.insert(at, leaves && self.failures[at.task as usize].is_none());
+        self.regions[at.task.index()].remove_context(u32::from(at.context.0));
+        self.closed.insert(at, leaves && self.failures[at.task.index()].is_none());
         self.announce_closed();
     }
 
     /// Opens a NIC again that its owner has closed; `false`: it had connections, and its peers keep state about it.
-    pub(super) fn open_again(&mut self, at: NodeAddress) -> bool {
+    pub(super) fn open_again(&mut self, at: Endpoint) -> bool {
         let nic = self.nic(at);
         let is_unused = nic.vis.is_empty();
         if is_unused {
@@ -684,7 +678,7 @@ impl State {
     }
 
     /// Whether the owner has closed this NIC.
-    pub(super) fn has_closed(&self, nic: NodeAddress) -> bool {
+    pub(super) fn has_closed(&self, nic: Endpoint) -> bool {
         self.closed.contains_key(&nic)
     }
 
@@ -694,7 +688,7 @@ impl State {
             return;
         }
         let links = &self.links;
-        let mut sending: BTreeSet<NodeAddress> = self.waiting.iter().map(|&link| links[link].from).collect();
+        let mut sending: BTreeSet<Endpoint> = self.waiting.iter().map(|&link| links[link].from).collect();
         sending.extend(self.flights.values().filter_map(|flight| match flight {
             InTransit::Frame(link, _) | InTransit::Part(link, ..) => Some(links[*link].from),
             _ => None,

@@ -6,13 +6,13 @@ use am_via_shm::layout::{ACCESS_READ, ACCESS_WRITE};
 use am_via_shm::regions::{Claim, update_word};
 use am_via_shm::{HeldRange, PrivateBytes, PrivateRegions};
 use am_via_vipl::below::RemoteMemory;
-use am_via_vipl::{ClaimFault, NodeAddress};
+use am_via_vipl::{ClaimFault, Endpoint};
 
 /// A transfer in flight.
 #[derive(Debug)]
 pub(super) struct Transfer {
     /// The NIC that asked for the transfer.
-    pub(super) by: NodeAddress,
+    pub(super) by: Endpoint,
     pub(super) at: RemoteMemory,
     /// The number that `by` has given the transfer.
     pub(super) id: u64,

@@ -1,6 +1,7 @@
 use std::thread;
 
 use super::*;
+use am_contract::task::ContextNumber;
 use am_via_os::test_aids::guarded;
 use am_via_vipl::below::Operation;
 
@@ -18,8 +19,8 @@ const ALL_FAULTS: WireFaults = WireFaults {
     kill: None,
 };
 
-fn at(task: u32) -> NodeAddress {
-    NodeAddress { task, context: 0 }
+fn at(task: u32) -> Endpoint {
+    Endpoint::new(TaskId(task), ContextNumber(0))
 }
 
 fn pair(options: WireOptions) -> (WireNetwork, Wire, Wire, ViNumber, ViNumber) {
@@ -191,7 +192,7 @@ fn memory_is_served_whether_its_owner_polls_or_not() {
         let (local, remote) = (a.alloc(64).unwrap(), b.alloc(64).unwrap());
         let attributes = MemAttributes { ptag: 3, rdma_write: true, rdma_read: true };
         let handle = register(&mut b, &remote, attributes);
-        let place = RemoteMemory { task: 1, handle, offset: 8, ptag: 3 };
+        let place = RemoteMemory { task: TaskId(1), handle, offset: 8, ptag: 3 };
         local.range().copy_from_slice(&77_u64.to_le_bytes());
         let first = local.range().part(0, 8).unwrap();
         assert_eq!(transfer(&mut a, true, place, first, 1).unwrap(), Transfer::Posted);
@@ -230,7 +231,7 @@ fn memory_of_a_closed_nic_is_out_of_reach() {
     let handle = register(&mut b, &remote, attributes);
     drop(b);
     drop(remote);
-    let place = RemoteMemory { task: 1, handle, offset: 0, ptag: 0 };
+    let place = RemoteMemory { task: TaskId(1), handle, offset: 0, ptag: 0 };
     assert_eq!(transfer(&mut a, false, place, local.range(), 1).unwrap(), Transfer::Posted);
     assert_eq!(ended(&mut a), (1, Err(ClaimFault::Stale)));
 }
@@ -264,16 +265,19 @@ fn a_killed_task_is_reported_once_to_everybody_and_takes_no_posts() {
     let mut payload = Payload::default();
     let mut deaths = 0;
     for _ in 0..100 {
-        deaths += u32::from(matches!(a.poll(&mut payload), Some(News::TaskFailed(1))));
+        deaths += u32::from(matches!(a.poll(&mut payload), Some(News::TaskFailed(TaskId(1)))));
     }
     assert_eq!(deaths, 1);
     assert!(matches!(a.post(there, entry(1), &[0; 5]), Err(DeviceError::Closed(_))));
     assert!(matches!(b.post(here, entry(1), &[0; 5]), Err(DeviceError::Closed(_))));
-    assert!(matches!(b.poll(&mut payload), Some(News::TaskFailed(1))), "the dead task's own thread ends");
+    assert!(
+        matches!(b.poll(&mut payload), Some(News::TaskFailed(TaskId(1)))),
+        "the dead task's own thread ends"
+    );
     assert!(a.failure(1).is_some() && a.failure(0).is_none());
     let local = a.alloc(8).unwrap();
     let handle = MemHandle { region: 0, generation: 1 };
-    let place = RemoteMemory { task: 1, handle, offset: 0, ptag: 0 };
+    let place = RemoteMemory { task: TaskId(1), handle, offset: 0, ptag: 0 };
     let refused = transfer(&mut a, false, place, local.range(), 1);
     assert!(matches!(refused, Err(DeviceError::Refused(ClaimFault::PeerDead))));
 }
@@ -368,7 +372,10 @@ fn a_nic_opens_once_and_only_for_tasks_that_exist() {
     let network = WireNetwork::new(WireOptions::new(2));
     let first = network.open(at(1)).unwrap();
     assert!(matches!(network.open(at(1)), Err(DeviceError::Exhausted { .. })));
-    assert!(matches!(network.open(at(2)), Err(DeviceError::UnknownTask { task: 2, num_tasks: 2 })));
+    assert!(matches!(
+        network.open(at(2)),
+        Err(DeviceError::NoSuchEndpoint(NoSuchEndpoint::Task { num_tasks: 2, .. }))
+    ));
     drop(first);
     assert!(network.open(at(1)).is_ok());
 }
@@ -385,9 +392,9 @@ fn nothing_of_a_task_arrives_after_the_news_of_its_death() {
         network.fail_task(0, "killed");
         let mut payload = Payload::default();
         let heard: Vec<_> = (0..2000).filter_map(|_| b.poll(&mut payload)).collect();
-        assert!(matches!(heard.last(), Some(News::TaskFailed(0))), "{heard:?}");
+        assert!(matches!(heard.last(), Some(News::TaskFailed(TaskId(0)))), "{heard:?}");
         let own: Vec<_> = (0..2000).filter_map(|_| a.poll(&mut payload)).collect();
-        assert!(matches!(own[..], [News::TaskFailed(0)]), "{own:?}");
+        assert!(matches!(own[..], [News::TaskFailed(TaskId(0))]), "{own:?}");
         drop(a);
         assert!((0..100).all(|_| b.poll(&mut payload).is_none()), "it has died, and does not leave");
     }
@@ -399,7 +406,7 @@ fn a_dead_task_connects_to_nobody_and_a_connected_nic_is_not_opened_again() {
     let (mut a, mut b) = (network.open(at(0)).unwrap(), network.open(at(1)).unwrap());
     assert_eq!(a.connect(ViNumber(0), at(1)).unwrap(), Some(ViNumber(0)));
     drop(a);
-    assert!(matches!(network.open(at(0)), Err(DeviceError::ContextUsed { context: 0 })));
+    assert!(matches!(network.open(at(0)), Err(DeviceError::ContextUsed { context: ContextNumber(0) })));
     network.fail_task(1, "killed");
     assert!(matches!(b.connect(ViNumber(4), at(2)), Err(DeviceError::Refused(ClaimFault::PeerDead))));
 }

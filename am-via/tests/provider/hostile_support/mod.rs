@@ -16,10 +16,10 @@ use am_via_shm::layout::{ATTENTION_OFFSET, Attention, ControlLayout, RING_LINES,
 use am_via_shm::regions::Ways;
 use am_via_shm::{Mapping, Shared, WaitPolicy};
 use am_via_vipl::below::{Device, Entry, News, Payload, ViNumber};
-use am_via_vipl::{NodeAddress, Posted};
+use am_via_vipl::{ContextNumber, Endpoint, Posted, TaskId};
 
 /// The attacker's context; its victim is context 0 of the same task.
-pub(crate) const ATTACKER: u32 = 2;
+pub(crate) const ATTACKER: u8 = 2;
 
 /// The connection number of the NIC itself, in the upper bits of an operation word.
 const TO_NIC: u32 = u32::MAX >> 8;
@@ -55,7 +55,7 @@ impl Attack {
         let job = task.job();
         let packet_bytes = job.settings().packet_bytes;
         let options = ShmOptions {
-            context: ATTACKER,
+            context: ContextNumber(ATTACKER),
             packet_bytes,
             ways: Ways { mapped: true, kernel: true },
             wait: WaitPolicy { spin_max: Duration::ZERO, yield_polls_max: 10 },
@@ -63,7 +63,8 @@ impl Attack {
         };
         let mut device = Shm::open(Arc::clone(job), OwnHeap::open(job).unwrap(), options).unwrap();
         let vi = loop {
-            if let Some(vi) = device.connect(ViNumber(0), NodeAddress { task: 0, context: 0 }).unwrap() {
+            if let Some(vi) = device.connect(ViNumber(0), Endpoint::new(TaskId(0), ContextNumber(0))).unwrap()
+            {
                 break vi;
             }
         };
@@ -76,7 +77,7 @@ impl Attack {
             .find(|slot| {
                 let header: Shared<ViHeader> = slot.atomics(0).unwrap();
                 let identity = &header.identity;
-                identity.peer_context.load(Ordering::Relaxed) == ATTACKER
+                identity.peer_context.load(Ordering::Relaxed) == u32::from(ATTACKER)
                     && identity.own_context.load(Ordering::Relaxed) == 0
             })
             .expect("the connection was made");

@@ -29,7 +29,7 @@ pub trait FreeSlot {
 /// peers no longer access any memory. Ranges that it lends, and blocks that it allocates, are live as long as their types say.
 pub unsafe trait Device: std::fmt::Debug {
     /// The NIC's address.
-    fn address(&self) -> NodeAddress;
+    fn address(&self) -> Endpoint;
 
     /// The limits.
     fn attributes(&self) -> DeviceAttributes;
@@ -37,7 +37,7 @@ pub unsafe trait Device: std::fmt::Debug {
     /// Connects to a peer's NIC, peer to peer: if both NICs ask at the same time, one connection is made. A new connection gets the number
     /// `new`, which the caller must not have used for another connection; the number is also the index in the device's table. Returns the
     /// number of the connection; `None`: not yet, try again.
-    fn connect(&mut self, new: ViNumber, to: NodeAddress) -> Result<Option<ViNumber>, DeviceError>;
+    fn connect(&mut self, new: ViNumber, to: Endpoint) -> Result<Option<ViNumber>, DeviceError>;
 
     /// Ends a connection. Posts of both ends are refused from then on; over shared memory, from when the ring is full. The peer gets an
     /// entry [`Operation::Disconnect`], unless its ring is full.
@@ -101,12 +101,12 @@ pub unsafe trait Device: std::fmt::Debug {
     }
 
     /// Whether `len` bytes reach a peer sooner as this number of entries (0: not known yet) than if the peer reads them.
-    fn prefers_pieces(&self, _to: NodeAddress, _len: usize, _entries: u32) -> bool {
+    fn prefers_pieces(&self, _to: Endpoint, _len: usize, _entries: u32) -> bool {
         false
     }
 
     /// Whether entries that [`prefers_pieces`](Self::prefers_pieces) prefers are sooner there even if they first wait for credits.
-    fn pieces_may_wait(&self, _to: NodeAddress) -> bool {
+    fn pieces_may_wait(&self, _to: Endpoint) -> bool {
         false
     }
 
@@ -116,7 +116,7 @@ pub unsafe trait Device: std::fmt::Debug {
     }
 
     /// Announces that the caller is about to post this number of entries to a peer, so that a device can send them together.
-    fn expect_posts(&mut self, _to: NodeAddress, _entries: u32) {}
+    fn expect_posts(&mut self, _to: Endpoint, _entries: u32) {}
 
     /// Makes a memory file that other tasks can map; returns its name, and the mapping here. `None`: not supported by this device.
     fn make_shared_file(
@@ -156,7 +156,7 @@ pub unsafe trait Device: std::fmt::Debug {
 
     /// Announces that `by` will read the registration `handle` once, from front to back. A device that can speed this up starts now, and
     /// continues when it is polled.
-    fn expect_one_read(&mut self, _by: NodeAddress, _handle: MemHandle, _ptag: u32) {}
+    fn expect_one_read(&mut self, _by: Endpoint, _handle: MemHandle, _ptag: u32) {}
 
     /// Ends a registration. [`Posted::Retry`]: a peer is still copying, try again. `finished`: the caller knows that no peer is copying.
     fn deregister(&mut self, handle: MemHandle, finished: bool) -> Result<Posted, DeviceError>;
@@ -285,7 +285,7 @@ pub unsafe trait Device: std::fmt::Debug {
     }
 
     /// Whether the owner of a NIC is known to have closed it.
-    fn has_closed(&mut self, _nic: NodeAddress) -> bool {
+    fn has_closed(&mut self, _nic: Endpoint) -> bool {
         false
     }
 
@@ -299,7 +299,7 @@ pub unsafe trait Device: std::fmt::Debug {
 
     /// Ends the current or next wait of a peer, after a change in memory. A device that carries changes of memory as entries ignores the
     /// call, because an entry ends the wait.
-    fn ring(&mut self, _to: NodeAddress) -> Result<(), DeviceError> {
+    fn ring(&mut self, _to: Endpoint) -> Result<(), DeviceError> {
         Ok(())
     }
 

@@ -10,6 +10,7 @@ pub mod shm;
 /// Not public: programs open a device and pass it on, and only the layers above call it.
 pub(crate) use contract::{Device, FreeSlot, Link};
 
+pub use am_contract::task::{ContextNumber, Endpoint, NoSuchEndpoint, TaskId};
 pub use am_contract::transfer::{AtomicOp, OpId, Posted, Transfer};
 pub(crate) use am_contract::wait::{WaitFacts, Waker};
 use am_via_shm::CheckedRange;
@@ -22,32 +23,9 @@ pub use am_via_shm::{
     Entry, LINE_PAYLOAD_BYTES as INLINE_BYTES_MAX, Mapping, Payload, Seen, SharedFileName, Storing,
 };
 
-/// The address of a NIC. Each context of a task has one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NodeAddress {
-    /// The task.
-    pub task: u32,
-    /// The context inside the task.
-    pub context: u32,
-}
-
-impl NodeAddress {
-    /// Checks that a job of `num_tasks` tasks can have a NIC of this address. Every address that a program or a peer names is checked here,
-    /// since positions in shared memory are computed from the task and the context. The NIC need not be open.
-    ///
-    /// # Errors
-    /// [`DeviceError::UnknownTask`] or [`DeviceError::UnknownContext`].
-    pub fn check(self, num_tasks: u32) -> Result<(), DeviceError> {
-        let Self { task, context } = self;
-        if task >= num_tasks {
-            return Err(DeviceError::UnknownTask { task, num_tasks });
-        }
-        if context >= CONTEXTS_MAX {
-            return Err(DeviceError::UnknownContext { task, context, contexts_max: CONTEXTS_MAX });
-        }
-        Ok(())
-    }
-}
+/// Maximum number of NICs of a task: one for each context.
+#[expect(clippy::cast_possible_truncation, reason = "16")]
+pub const NICS_MAX: u8 = CONTEXTS_MAX as u8;
 
 /// The number of a connection, chosen by its owner: the index of a VI with standing receives in the table of its NIC, or the number of the
 /// channel that programs' VIs share.
@@ -98,7 +76,7 @@ impl MemAttributes {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoteMemory {
     /// The owner.
-    pub task: u32,
+    pub task: TaskId,
     /// The registration.
     pub handle: MemHandle,
     /// Bytes from the start of the registered memory.
@@ -160,7 +138,7 @@ pub enum News {
     /// An entry.
     Entry(Completion),
     /// A peer has connected to this NIC. The connection gets its number from [`Device::connect`]; nothing arrives over it before that.
-    Connected(NodeAddress),
+    Connected(Endpoint),
     /// A posted write, read or atomic has ended. For an atomic, the result is the old value.
     Ended {
         /// The caller's number.
@@ -169,44 +147,26 @@ pub enum News {
         result: Result<u64, ClaimFault>,
     },
     /// A task has died.
-    TaskFailed(u32),
+    TaskFailed(TaskId),
     /// A peer rang ([`Device::ring`]).
     Rung,
     /// A living peer has closed its NIC, and polls have returned everything that it sent. Not all devices can report this.
-    PeerClosed(NodeAddress),
+    PeerClosed(Endpoint),
 }
 
 /// Errors of the set-up path and of posting.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
-    /// A task outside the job.
-    #[error("task {task} does not exist: the job has tasks 0 to {last}", last = num_tasks - 1)]
-    UnknownTask {
-        /// The task that was named.
-        task: u32,
-        /// Number of tasks.
-        num_tasks: u32,
-    },
-    /// A context that no task can have.
-    #[error(
-        "context {context} of task {task} does not exist: a task has contexts 0 to {last}; use a number in that range",
-        last = contexts_max - 1
-    )]
-    UnknownContext {
-        /// The task that was named.
-        task: u32,
-        /// The context that was named.
-        context: u32,
-        /// Maximum number of contexts of a task.
-        contexts_max: u32,
-    },
+    /// A NIC that the job cannot have.
+    #[error(transparent)]
+    NoSuchEndpoint(#[from] NoSuchEndpoint),
     /// A context that is already open.
     #[error(
         "context {context} is open in this process: use it where it is open, close it first, or open another number"
     )]
     ContextOpen {
         /// The context.
-        context: u32,
+        context: ContextNumber,
     },
     /// A context that was closed after it had connections.
     #[error(
@@ -214,7 +174,7 @@ pub enum DeviceError {
     )]
     ContextUsed {
         /// The context.
-        context: u32,
+        context: ContextNumber,
     },
     /// A VI that is not connected.
     #[error("VI {} is not connected", .0.0)]
@@ -223,8 +183,8 @@ pub enum DeviceError {
     #[error("the connection of VI {} is closed", .0.0)]
     Closed(ViNumber),
     /// A NIC that its owner has closed.
-    #[error("NIC {} of task {} was closed by its owner", .0.context, .0.task)]
-    PeerClosed(NodeAddress),
+    #[error("NIC {} of {} was closed by its owner", .0.context.0, .0.task)]
+    PeerClosed(Endpoint),
     /// Something ran out.
     #[error("out of {resource}: {needed} needed, {available} available; {remedy}")]
     Exhausted {
@@ -284,7 +244,7 @@ pub struct DeviceAttributes {
     /// Number of tasks that can be reached, including this one.
     pub num_tasks: u32,
     /// Maximum number of NICs of a task: one for each context.
-    pub contexts_max: u32,
+    pub contexts_max: u8,
     /// Bytes of one slot of a receive area.
     pub slot_bytes: usize,
     /// Maximum number of entries in flight in one direction of a connection.

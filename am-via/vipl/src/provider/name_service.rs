@@ -3,7 +3,7 @@
 //! Tasks have numbers, so a name contains the number: `task3` for the first context of task 3, `task3.1` for
 //! its second.
 
-use crate::device::NodeAddress;
+use crate::device::{ContextNumber, Endpoint, NICS_MAX, TaskId};
 
 /// The names of one job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,23 +27,24 @@ impl NameService {
     /// The address of NIC `index` of a name; `None` if this job has no such name or NIC. A task's name stands for all contexts of the task,
     /// and a context's name for that context.
     #[must_use]
-    pub(crate) fn host_by_name(&self, name: &str, index: u32) -> Option<NodeAddress> {
+    pub(crate) fn host_by_name(&self, name: &str, index: u32) -> Option<Endpoint> {
         let numbers = name.strip_prefix("task")?;
         let (task, context) = match numbers.split_once('.') {
             Some((task, context)) if index == 0 => (task, number(context)?),
             Some(_) => return None,
             None => (numbers, index),
         };
-        let address = NodeAddress { task: number(task)?, context };
-        address.check(self.num_tasks).is_ok().then_some(address)
+        let context = ContextNumber(u8::try_from(context).ok()?);
+        let address = Endpoint::new(TaskId(number(task)?), context);
+        address.check(self.num_tasks, NICS_MAX).is_ok().then_some(address)
     }
 
     /// The name of an address; `None` if the job has no such task.
     #[must_use]
-    pub(crate) fn host_by_addr(&self, address: NodeAddress) -> Option<String> {
-        let NodeAddress { task, context } = address;
-        address.check(self.num_tasks).ok()?;
-        Some(if context == 0 { format!("task{task}") } else { format!("task{task}.{context}") })
+    pub(crate) fn host_by_addr(&self, address: Endpoint) -> Option<String> {
+        let Endpoint { task: TaskId(task), context } = address;
+        address.check(self.num_tasks, NICS_MAX).ok()?;
+        Some(if context.0 == 0 { format!("task{task}") } else { format!("task{task}.{context}") })
     }
 }
 
@@ -61,13 +62,13 @@ mod tests {
     fn names_and_addresses_are_each_others_inverse() {
         let names = NameService::new(12);
         for (task, context) in [(0, 0), (11, 0), (3, 15)] {
-            let address = NodeAddress { task, context };
+            let address = Endpoint::new(TaskId(task), ContextNumber(context));
             let name = names.host_by_addr(address).unwrap();
             assert_eq!(names.host_by_name(&name, 0), Some(address), "{name}");
         }
-        assert_eq!(names.host_by_addr(NodeAddress { task: 12, context: 0 }), None);
-        assert_eq!(names.host_by_addr(NodeAddress { task: 0, context: 16 }), None);
-        assert_eq!(names.host_by_name("task3", 2), Some(NodeAddress { task: 3, context: 2 }));
+        assert_eq!(names.host_by_addr(Endpoint::new(TaskId(12), ContextNumber(0))), None);
+        assert_eq!(names.host_by_addr(Endpoint::new(TaskId(0), ContextNumber(16))), None);
+        assert_eq!(names.host_by_name("task3", 2), Some(Endpoint::new(TaskId(3), ContextNumber(2))));
         assert_eq!((names.host_by_name("task3", 16), names.host_by_name("task3.1", 1)), (None, None));
     }
 

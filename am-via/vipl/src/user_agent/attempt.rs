@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use crate::address::{Discriminator, NetAddress};
-use crate::device::{Device, NodeAddress};
+use crate::device::{Device, DeviceError, Endpoint, NICS_MAX};
 use crate::error::VipError;
 use crate::table::ViHandle;
 use crate::user_agent::UserAgent;
@@ -38,7 +38,7 @@ impl<D: Device> UserAgent<D> {
             let needed = "idle: disconnect it first";
             return Err(VipError::InvalidState { call, needed, state: found.state() });
         }
-        to.host.check(num_tasks)?;
+        to.host.check(num_tasks, NICS_MAX).map_err(DeviceError::from)?;
         found.set_state(ViState::ConnectPending);
         found.peer = to.host;
         found.work.attempt =
@@ -107,8 +107,8 @@ impl<D: Device> UserAgent<D> {
 
     fn why_lost(&mut self, vi: ViHandle) -> Result<VipError, VipError> {
         let peer = self.vi(vi)?.peer;
-        Ok(match self.nic.device.failure(peer.task) {
-            Some(how) => VipError::PeerFailed { task: peer.task, how },
+        Ok(match self.nic.device.failure(peer.task.0) {
+            Some(how) => VipError::PeerFailed { task: peer.task.0, how },
             None => VipError::Reject { peer },
         })
     }
@@ -126,7 +126,7 @@ impl<D: Device> UserAgent<D> {
             return Err(VipError::Timeout(timeout));
         }
         let task = attempt.to.host.task;
-        self.nic.device.failure(task).map_or(Ok(()), |how| Err(VipError::PeerFailed { task, how }))
+        self.nic.device.failure(task.0).map_or(Ok(()), |how| Err(VipError::PeerFailed { task: task.0, how }))
     }
 
     /// Takes one step for an attempt that no earlier attempt at its endpoints blocks.
@@ -171,9 +171,9 @@ impl<D: Device> UserAgent<D> {
     }
 
     /// Fails the attempt of a VI whose peer is gone.
-    pub(crate) fn lose_attempt(&mut self, vi: ViHandle, peer: NodeAddress) {
-        let error = match self.nic.device.failure(peer.task) {
-            Some(how) => VipError::PeerFailed { task: peer.task, how },
+    pub(crate) fn lose_attempt(&mut self, vi: ViHandle, peer: Endpoint) {
+        let error = match self.nic.device.failure(peer.task.0) {
+            Some(how) => VipError::PeerFailed { task: peer.task.0, how },
             None => VipError::Reject { peer },
         };
         self.fail_attempt(vi, error);

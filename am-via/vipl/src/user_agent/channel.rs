@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::device::{Device, Entry, NodeAddress, Payload, Posted, ViNumber};
+use crate::device::{Device, Endpoint, Entry, Payload, Posted, ViNumber};
 use crate::error::VipError;
 use crate::table::ViHandle;
 use crate::user_agent::UserAgent;
@@ -15,18 +15,18 @@ const OWED_MAX: usize = 4096;
 /// The device's connection to one other NIC.
 #[derive(Debug)]
 pub(crate) struct Channel {
-    pub(crate) peer: NodeAddress,
+    pub(crate) peer: Endpoint,
     owed: VecDeque<(Entry, Payload)>,
 }
 
 impl<D: Device> UserAgent<D> {
     /// The channel to a NIC, if there is one.
-    pub(crate) fn channel_of(&self, peer: NodeAddress) -> Option<ViNumber> {
+    pub(crate) fn channel_of(&self, peer: Endpoint) -> Option<ViNumber> {
         self.channels.iter().find(|(_, channel)| channel.peer == peer).map(|(&number, _)| number)
     }
 
     /// The channel to a NIC. Connects to the NIC if there is no channel yet. `None`: not connected yet, try again.
-    pub(crate) fn channel_to(&mut self, peer: NodeAddress) -> Result<Option<ViNumber>, VipError> {
+    pub(crate) fn channel_to(&mut self, peer: Endpoint) -> Result<Option<ViNumber>, VipError> {
         if let Some(number) = self.channel_of(peer) {
             return Ok(Some(number));
         }
@@ -42,13 +42,13 @@ impl<D: Device> UserAgent<D> {
         Ok(Some(number))
     }
 
-    fn open_channel(&mut self, number: ViNumber, peer: NodeAddress) {
+    fn open_channel(&mut self, number: ViNumber, peer: Endpoint) {
         self.channels.entry(number).or_insert_with(|| Channel { peer, owed: VecDeque::new() });
         self.next_channel = ViNumber(self.next_channel.0.max(number.0 + 1));
     }
 
     /// Opens the channel to a NIC that has connected to this NIC.
-    pub(crate) fn handle_connected(&mut self, peer: NodeAddress) {
+    pub(crate) fn handle_connected(&mut self, peer: Endpoint) {
         // If connecting fails, the peer sees its own end fail.
         if let Ok(Some(number)) = self.nic.device.connect(self.next_channel, peer)
             && !self.spent.contains(&number)

@@ -1,6 +1,6 @@
 //! Name service (`VipNSInit` and the like) and system management (`VipQuerySystemManagementInfo`).
 
-use crate::device::{Device, NodeAddress};
+use crate::device::{ContextNumber, Device, Endpoint, TaskId};
 use crate::error::VipError;
 use crate::provider::{NameService, NicLimits};
 use crate::user_agent::UserAgent;
@@ -16,7 +16,7 @@ pub struct NicAttributes {
     /// The version of this provider, which is that of the crate.
     pub provider_version: &'static str,
     /// The NIC's address. All addresses have this type, so there is no separate length (VIA's NicAddressLen).
-    pub address: NodeAddress,
+    pub address: Endpoint,
     /// Whether several threads may use the NIC at a time. Never: the borrow checker prevents it.
     pub thread_safe: bool,
     /// The limits of the NIC.
@@ -74,7 +74,7 @@ impl<D: Device> UserAgent<D> {
     ///
     /// # Errors
     /// The service is not started, or no NIC of the job has that name.
-    pub fn host_by_name(&self, name: &str, index: u32) -> Result<NodeAddress, VipError> {
+    pub fn host_by_name(&self, name: &str, index: u32) -> Result<Endpoint, VipError> {
         let names = self.names.ok_or(VipError::NameServiceState { is_started: false })?;
         let found = names.host_by_name(name, index);
         found.ok_or_else(|| VipError::NameService { name: name.to_owned(), index, last: names.last() })
@@ -84,10 +84,10 @@ impl<D: Device> UserAgent<D> {
     ///
     /// # Errors
     /// The service is not started, or no NIC of the job has that address.
-    pub fn host_by_addr(&self, address: NodeAddress) -> Result<String, VipError> {
+    pub fn host_by_addr(&self, address: Endpoint) -> Result<String, VipError> {
         let names = self.names.ok_or(VipError::NameServiceState { is_started: false })?;
         names.host_by_addr(address).ok_or(VipError::NameService {
-            name: format!("task {} (context {})", address.task, address.context),
+            name: format!("{} (context {})", address.task, address.context),
             index: 0,
             last: names.last(),
         })
@@ -96,10 +96,11 @@ impl<D: Device> UserAgent<D> {
     /// The NICs that can be reached in at most `hops` hops (`VipQuerySystemManagementInfo` with `VIP_SMI_AUTODISCOVERY`): with 0 hops only
     /// this NIC; with more, also the first context of each task.
     #[must_use]
-    pub fn autodiscover(&self, hops: u32) -> Vec<NodeAddress> {
+    pub fn autodiscover(&self, hops: u32) -> Vec<Endpoint> {
         let own = self.address();
         let tasks = if hops == 0 { 0 } else { self.nic.device.attributes().num_tasks };
-        let others = (0..tasks).map(|task| NodeAddress { task, context: 0 }).filter(|&at| at != own);
+        let others =
+            (0..tasks).map(|task| Endpoint::new(TaskId(task), ContextNumber(0))).filter(|&at| at != own);
         std::iter::once(own).chain(others).collect()
     }
 }

@@ -31,7 +31,7 @@ use am_contract::wait::WaitFacts;
 
 use crate::descriptor::{Descriptor, Status};
 use crate::device::{
-    ClaimFault, Completion, Device, MemHandle, News, NodeAddress, Operation, Payload, ViNumber, Waker,
+    ClaimFault, Completion, Device, Endpoint, MemHandle, News, Operation, Payload, TaskId, ViNumber, Waker,
 };
 use crate::error::{AsyncCode, AsyncError, Resource, VipError};
 use crate::nic::Nic;
@@ -138,7 +138,7 @@ impl<D: Device> UserAgent<D> {
 
     /// The NIC's own address.
     #[must_use]
-    pub fn address(&self) -> NodeAddress {
+    pub fn address(&self) -> Endpoint {
         self.nic.device.address()
     }
 
@@ -253,7 +253,7 @@ impl<D: Device> UserAgent<D> {
         }
     }
 
-    fn handle_failure(&mut self, task: u32) {
+    fn handle_failure(&mut self, task: TaskId) {
         let of_task = self.channels.iter().filter(|(_, channel)| channel.peer.task == task);
         for number in of_task.map(|(&number, _)| number).collect::<Vec<_>>() {
             self.lose_channel(number);

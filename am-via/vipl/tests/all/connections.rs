@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::*;
 use am_double::wire::{Kill, WireFaults};
 use am_via_os::test_aids::guarded;
-use am_via_vipl::{AsyncCode, Fault, NetAddress, VipReturn};
+use am_via_vipl::{AsyncCode, ContextNumber, Endpoint, Fault, NetAddress, TaskId, VipReturn};
 
 fn flushed(operation: Status) -> Status {
     Status::DONE | operation | Status::DESC_FLUSHED_ERROR
@@ -305,7 +305,11 @@ fn handles_of_another_nic_or_of_nothing_are_refused() {
     assert!(a.agent.resize_cq(ours, 2).is_err());
     assert!(matches!(a.ask(a.vi, task(2)), Err(VipError::InvalidState { .. })));
     let second = a.agent.create_vi(ViAttributes::new(a.tag), None, None).unwrap();
-    for host in [task(2), NodeAddress { task: 1, context: 16 }, NodeAddress { task: 1, context: u32::MAX }] {
+    for host in [
+        task(2),
+        Endpoint::new(TaskId(1), ContextNumber(16)),
+        Endpoint::new(TaskId(1), ContextNumber(u8::MAX)),
+    ] {
         let asked = a.ask(second, host).expect_err("no task has this NIC");
         assert_eq!(
             (asked.vip_return(), asked.fault()),

@@ -10,7 +10,7 @@ mod moves;
 mod order;
 
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -21,11 +21,11 @@ use am_via_shm::WaitPolicy;
 use am_via_shm::regions::Ways;
 use am_via_vipl::below::Device;
 use am_via_vipl::device::shm::{OwnHeap, Shm, ShmOptions};
+use am_via_vipl::{ContextNumber, Endpoint, MemAttributes, MemHandle, TaskId};
 use am_via_vipl::{
     CqHandle, DataSegment, Descriptor, Discriminator, Reliability, Status, UserAgent, ViAttributes, ViHandle,
     ViState, VipError,
 };
-use am_via_vipl::{MemAttributes, MemHandle, NodeAddress};
 use am_via_vipl::{Memory, PTag};
 
 /// Number of rounds of progress after which a test is considered to hang.
@@ -78,7 +78,7 @@ impl<D: Device> End<D> {
     }
 
     /// Asks for a connection between two endpoints with empty discriminators, without a time limit.
-    fn ask(&mut self, vi: ViHandle, to: NodeAddress) -> Result<(), VipError> {
+    fn ask(&mut self, vi: ViHandle, to: Endpoint) -> Result<(), VipError> {
         self.agent.connect_peer_request(vi, Discriminator::default(), to, None)
     }
 
@@ -126,8 +126,8 @@ fn unreliable(tag: PTag) -> ViAttributes {
     ViAttributes { reliability: Reliability::Unreliable, rdma_read: false, ..ViAttributes::new(tag) }
 }
 
-fn task(task: u32) -> NodeAddress {
-    NodeAddress { task, context: 0 }
+fn task(task: u32) -> Endpoint {
+    Endpoint::new(TaskId(task), ContextNumber(0))
 }
 
 /// Two unconnected sides on a wire.
@@ -156,7 +156,7 @@ fn on_shm(ways: Ways, attributes: fn(PTag) -> ViAttributes) -> (End<Shm>, End<Sh
 
 /// One more context of a job of one task. Each context is opened once, so the tests of this process have 16 in total.
 fn shm_device(ways: Ways) -> Shm {
-    static CONTEXTS_USED: AtomicU32 = AtomicU32::new(0);
+    static CONTEXTS_USED: AtomicU8 = AtomicU8::new(0);
     // Kept for the whole run: later attaches must find the same job, since it records which contexts are used.
     static JOB: OnceLock<(Arc<Job>, Arc<OwnHeap>)> = OnceLock::new();
     let (job, heap) = JOB.get_or_init(|| {
@@ -165,7 +165,7 @@ fn shm_device(ways: Ways) -> Shm {
         (job, heap)
     });
     let options = ShmOptions {
-        context: CONTEXTS_USED.fetch_add(1, Ordering::Relaxed),
+        context: ContextNumber(CONTEXTS_USED.fetch_add(1, Ordering::Relaxed)),
         packet_bytes: job.settings().packet_bytes,
         ways,
         wait: WaitPolicy { spin_max: Duration::ZERO, yield_polls_max: 10 },

@@ -3,12 +3,12 @@
 use am_via_job::Carrier;
 use am_via_os::fork;
 use am_via_shm::CheckedRange;
-use am_via_shm::layout::{ACCESS_READ, CONTEXTS_MAX, REGIONS_PER_CONTEXT};
+use am_via_shm::layout::{ACCESS_READ, REGIONS_PER_CONTEXT};
 use am_via_shm::regions::{Claim, ClaimFault};
 
 use super::far::{Far, Question};
 use super::{Shm, Vi};
-use crate::device::{DeviceError, MemHandle, NodeAddress, RemoteMemory, Transfer};
+use crate::device::{ContextNumber, DeviceError, Endpoint, MemHandle, NICS_MAX, RemoteMemory, Transfer};
 
 impl Shm {
     /// Makes progress on the network, and handles its events.
@@ -60,10 +60,9 @@ impl Shm {
         id: u64,
     ) -> Result<Transfer, DeviceError> {
         let Some(far) = self.far.clone().filter(Far::can_read) else { return Ok(Transfer::Unreachable) };
-        let peer = NodeAddress { task: from.task, context: from.handle.region / REGIONS_PER_CONTEXT };
-        if peer.context >= CONTEXTS_MAX {
-            return Err(ClaimFault::Stale.into());
-        }
+        let context = u8::try_from(from.handle.region / REGIONS_PER_CONTEXT).ok();
+        let context = context.filter(|&context| context < NICS_MAX).ok_or(ClaimFault::Stale)?;
+        let peer = Endpoint::new(from.task, ContextNumber(context));
         if !far.has_link(peer) {
             self.accept_far(peer)?;
             if !far.has_link(peer) {
@@ -75,8 +74,8 @@ impl Shm {
     }
 
     /// Connects to a task on another host that has sent something or whose memory is to be read, unless there is a connection already.
-    pub(super) fn accept_far(&mut self, peer: NodeAddress) -> Result<(), DeviceError> {
-        peer.check(self.layout.num_tasks)?;
+    pub(super) fn accept_far(&mut self, peer: Endpoint) -> Result<(), DeviceError> {
+        peer.check(self.layout.num_tasks, NICS_MAX)?;
         let is_known = self.connection_to(peer).is_some() || self.accepted.iter().any(|vi| vi.peer == peer);
         if !is_known && let Some(vi) = self.make_connection(peer)? {
             self.accepted.push(vi);
@@ -86,18 +85,20 @@ impl Shm {
     }
 
     /// Makes a connection to a peer; `None`: not yet.
-    pub(super) fn make_connection(&mut self, to: NodeAddress) -> Result<Option<Vi>, DeviceError> {
+    pub(super) fn make_connection(&mut self, to: Endpoint) -> Result<Option<Vi>, DeviceError> {
         let (me, barrier) = (self.address, self.barrier);
-        let (connection, slot) = match self.far.as_ref().filter(|_| self.job.is_far(to.task)) {
+        let (connection, slot) = match self.far.as_ref().filter(|_| self.job.is_far(to.task.0)) {
             None => match self.files.connect(me, to, barrier)? {
                 Some(made) => made,
                 None => return Ok(None),
             },
             Some(far) => {
-                let Some(address) = self.job.network_address(to.task, to.context) else { return Ok(None) };
+                let Some(address) = self.job.network_address(to.task.0, u32::from(to.context.0)) else {
+                    return Ok(None);
+                };
                 let (mut near, end, slot) = self.files.make_far(me, barrier)?;
                 if let Err(error) = far.join(to, &address, &mut near, end) {
-                    self.files.give_back_vi((me.task, slot));
+                    self.files.give_back_vi((me.task.0, slot));
                     return Err(error);
                 }
                 (near, slot)

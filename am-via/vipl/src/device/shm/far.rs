@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use am_via_job::{Carrier, Job};
-use am_via_ofi::{Endpoint, PeerAddress};
+use am_via_ofi::PeerAddress;
 use am_via_os::{fork, poll, sched};
 use am_via_shm::regions::ClaimFault;
 use am_via_shm::{CheckedRange, Connection, Doorbell, Draft, Outlet, Shared};
@@ -35,7 +35,7 @@ use reads::Reads;
 use strangers::Strangers;
 use thread::{NetworkThread, REST_MAX, Waiting};
 
-use crate::device::{DeviceError, MemHandle, NodeAddress, RemoteMemory};
+use crate::device::{DeviceError, Endpoint, MemHandle, RemoteMemory};
 
 /// Maximum number of bytes that a packet has in the area before the user's data.
 const HEADS_BYTES_MAX: usize = 256;
@@ -59,7 +59,7 @@ pub(super) struct Far(Arc<Mutex<State>>);
 
 #[derive(Debug)]
 struct State {
-    endpoint: Endpoint,
+    endpoint: am_via_ofi::Endpoint,
     links: Links,
     broken: Vec<PeerAddress>,
     /// The doorbell on which the task sleeps.
@@ -236,9 +236,9 @@ impl Outlet for LinkOutlet {
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     /// Peers whose messages have arrived before there is a connection to them.
-    pub(super) strangers: Vec<NodeAddress>,
+    pub(super) strangers: Vec<Endpoint>,
     /// Peers that have closed.
-    pub(super) closed: Vec<NodeAddress>,
+    pub(super) closed: Vec<Endpoint>,
     /// Questions of peers about memory of this task: [`Far::answer`].
     pub(super) questions: Vec<Question>,
     pub(super) reads_ended: Vec<(u64, Result<u64, ClaimFault>)>,
@@ -248,7 +248,7 @@ impl Far {
     /// Opens the network for a context, if the job has tasks on other hosts, and publishes the endpoint's address in the job.
     pub(super) fn open(
         job: &Job,
-        own: NodeAddress,
+        own: Endpoint,
         slot_bytes: usize,
         doorbell: Shared<Doorbell>,
     ) -> Result<Option<Self>, DeviceError> {
@@ -256,8 +256,8 @@ impl Far {
             return Ok(None);
         }
         let opening = "opening the network";
-        let endpoint = Endpoint::open().map_err(|error| DeviceError::system(opening, error))?;
-        if !job.set_network_address(own.context, endpoint.address()) {
+        let endpoint = am_via_ofi::Endpoint::open().map_err(|error| DeviceError::system(opening, error))?;
+        if !job.set_network_address(u32::from(own.context.0), endpoint.address()) {
             return Err(DeviceError::system(opening, "the address of the endpoint is too long"));
         }
         let links = Links {
@@ -291,7 +291,7 @@ impl Far {
     /// Adds a connection to the network: `near` is this task's end, and `address` the peer's network address.
     pub(super) fn join(
         &self,
-        peer: NodeAddress,
+        peer: Endpoint,
         address: &[u8],
         near: &mut Connection,
         stand_in: StandIn,
@@ -341,7 +341,7 @@ impl Far {
                 progress.closed.push(link.peer);
             }
             if link.lost_at.is_some_and(|at| at.elapsed() >= REPORTED_WITHIN) {
-                return Err(format!("the network has lost task {}, which has not failed", link.peer.task));
+                return Err(format!("the network has lost {}, which has not failed", link.peer.task));
             }
         }
         progress.strangers = links.strangers.senders();
@@ -355,12 +355,12 @@ impl Far {
     pub(super) fn lose_task(&self, task: u32) {
         let mut state = self.lock();
         let State { endpoint, links, .. } = &mut *state;
-        links.lose(endpoint, |link| link.peer.task == task);
-        links.all.iter_mut().filter(|link| link.peer.task == task).for_each(|link| link.lost_at = None);
+        links.lose(endpoint, |link| link.peer.task.0 == task);
+        links.all.iter_mut().filter(|link| link.peer.task.0 == task).for_each(|link| link.lost_at = None);
     }
 
     /// Whether there is a connection to a peer.
-    pub(super) fn has_link(&self, peer: NodeAddress) -> bool {
+    pub(super) fn has_link(&self, peer: Endpoint) -> bool {
         self.lock().links.by_peer.contains_key(&peer)
     }
 
@@ -376,7 +376,7 @@ impl Far {
     }
 
     /// Sends the next lines to a peer when this number of lines has been posted, or with the next progress.
-    pub(super) fn expect_posts(&self, peer: NodeAddress, lines: u32) {
+    pub(super) fn expect_posts(&self, peer: Endpoint, lines: u32) {
         let State { endpoint, links: Links { all, by_peer, .. }, .. } = &mut *self.lock();
         if let Some(&link) = by_peer.get(&peer) {
             all[link].expect(endpoint, lines);
@@ -389,7 +389,7 @@ impl Far {
     /// The peer is gone, or has closed.
     pub(super) fn read(
         &self,
-        peer: NodeAddress,
+        peer: Endpoint,
         from: RemoteMemory,
         to: CheckedRange<'_>,
         id: u64,
@@ -410,7 +410,7 @@ impl Far {
 
     /// Offers memory to a peer that will read it once: if there is space, the next lines to this peer bring the key, so that the peer need
     /// not ask.
-    pub(super) fn offer(&self, to: NodeAddress, handle: MemHandle, ptag: u32, memory: CheckedRange<'_>) {
+    pub(super) fn offer(&self, to: Endpoint, handle: MemHandle, ptag: u32, memory: CheckedRange<'_>) {
         let mut state = self.lock();
         let State { endpoint, links: Links { all, by_peer, reads, .. }, .. } = &mut *state;
         if let Some(&number) = by_peer.get(&to)
@@ -496,7 +496,7 @@ impl Far {
         let strangers = state.endpoint.strangers();
         if strangers.messages > 0 {
             am_via_os::complain!(
-                "task {}: {} messages from {strangers} that belong to no task of this job were dropped",
+                "{}: {} messages from {strangers} that belong to no task of this job were dropped",
                 state.links.own.task,
                 strangers.messages
             );

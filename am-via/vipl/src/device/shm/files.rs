@@ -11,7 +11,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::device::{DeviceError, NodeAddress, Waker};
+use crate::device::{ContextNumber, DeviceError, Endpoint, NICS_MAX, NoSuchEndpoint, TaskId, Waker};
 use am_via_job::{Carrier, Job, SLEEP};
 use am_via_os::atomics::{AtomicU64, Ordering};
 use am_via_os::limits::{Resource, limit};
@@ -139,14 +139,14 @@ impl Files {
             self.heads[task as usize] = Some(self.open_head(task)?);
         }
         let found = self.heads.get(task as usize).and_then(Option::as_ref);
-        found.ok_or(DeviceError::UnknownTask { task, num_tasks: self.layout.num_tasks })
+        found.ok_or_else(|| NoSuchEndpoint::task(task, self.layout.num_tasks).into())
     }
 
     /// The memory of a task, which must be open.
     #[inline]
     pub(super) fn memory(&self, task: u32) -> Result<&PeerMemory, DeviceError> {
         let found = self.memories.get(task as usize).and_then(Option::as_ref);
-        found.ok_or(DeviceError::UnknownTask { task, num_tasks: self.layout.num_tasks })
+        found.ok_or_else(|| NoSuchEndpoint::task(task, self.layout.num_tasks).into())
     }
 
     /// Maps a peer's memory, once; returns whether the memory can be mapped.
@@ -212,13 +212,14 @@ impl Files {
     /// peer is making it.
     pub(super) fn connect(
         &mut self,
-        me: NodeAddress,
-        to: NodeAddress,
+        me: Endpoint,
+        to: Endpoint,
         barrier: SleepBarrier,
     ) -> Result<Option<(Connection, u32)>, DeviceError> {
         let (low, high) = if me <= to { (me, to) } else { (to, me) };
-        let offset = self.layout.pair_offset(low.context, high.task, high.context);
-        let pair: Shared<PairWord> = within(self.head(low.task)?.atomics(offset), low.task)?;
+        let offset =
+            self.layout.pair_offset(u32::from(low.context.0), high.task.0, u32::from(high.context.0));
+        let pair: Shared<PairWord> = within(self.head(low.task.0)?.atomics(offset), low.task.0)?;
         let Some((low_vi, high_vi)) = pair.agree(|| self.make(low, high))? else { return Ok(None) };
         let (own_vi, their_vi) = if me == low { (low_vi, high_vi) } else { (high_vi, low_vi) };
         let connection = self.open(me, own_vi, to, their_vi, barrier)?;
@@ -236,32 +237,32 @@ impl Files {
     /// is a stand-in in private memory.
     pub(super) fn make_far(
         &mut self,
-        me: NodeAddress,
+        me: Endpoint,
         barrier: SleepBarrier,
     ) -> Result<(Connection, StandIn, u32), DeviceError> {
-        let vi = self.take_vi(me.task)?;
+        let vi = self.take_vi(me.task.0)?;
         let made = self.make_far_in(me, vi, barrier);
         if made.is_err() {
-            self.give_back_vi((me.task, vi));
+            self.give_back_vi((me.task.0, vi));
         }
         made.map(|(near, stand_in)| (near, stand_in, vi))
     }
 
     fn make_far_in(
         &mut self,
-        me: NodeAddress,
+        me: Endpoint,
         vi: u32,
         barrier: SleepBarrier,
     ) -> Result<(Connection, StandIn), DeviceError> {
         let (_file, stand_in) = Mapping::anonymous(self.layout.vi_slot_bytes())
             .map_err(|error| DeviceError::system("making the slot of a far peer", error))?;
-        let head = self.head(me.task)?;
+        let head = self.head(me.task.0)?;
         let bell = Bell {
             doorbell: doorbell(head, me.context)?,
             attention: attention(head, me.context)?,
             outlet: None,
         };
-        let damaged = |what| DeviceError::Damaged { task: me.task, what };
+        let damaged = |what| DeviceError::Damaged { task: me.task.0, what };
         let draft = Arc::new(Draft::default());
         let stand_in = || {
             // SAFETY: a new slot, for the two connections below.
@@ -272,16 +273,16 @@ impl Files {
         let outside = "a ring outside its VI slot";
         // Both ends belong to this task, so the bytes should stay in its caches for the next read.
         let bypass = usize::MAX;
-        let near = Connection::new(self.slot(me.task, vi)?, stand_in()?, vi, bell.clone(), barrier, bypass);
-        let end = Connection::new(stand_in()?, self.slot(me.task, vi)?, vi, bell, barrier, bypass);
+        let near = Connection::new(self.slot(me.task.0, vi)?, stand_in()?, vi, bell.clone(), barrier, bypass);
+        let end = Connection::new(stand_in()?, self.slot(me.task.0, vi)?, vi, bell, barrier, bypass);
         let stand_in = StandIn { end: end.ok_or(damaged(outside))?, draft };
         Ok((near.ok_or(damaged(outside))?, stand_in))
     }
 
     /// Ends the current or next wait of a context.
-    pub(super) fn ring(&mut self, to: NodeAddress, barrier: SleepBarrier) -> Result<(), DeviceError> {
-        to.check(self.layout.num_tasks)?;
-        let head = self.head(to.task)?;
+    pub(super) fn ring(&mut self, to: Endpoint, barrier: SleepBarrier) -> Result<(), DeviceError> {
+        to.check(self.layout.num_tasks, NICS_MAX)?;
+        let head = self.head(to.task.0)?;
         attention(head, to.context)?.raise_ring();
         barrier.after_store();
         doorbell(head, to.context)?.ring();
@@ -289,20 +290,20 @@ impl Files {
     }
 
     /// Whether the task has closed the context `at`.
-    pub(super) fn is_closed(&mut self, at: NodeAddress) -> Result<bool, DeviceError> {
-        let header = self.header(at.task)?;
+    pub(super) fn is_closed(&mut self, at: Endpoint) -> Result<bool, DeviceError> {
+        let header = self.header(at.task.0)?;
         // Acquire ("context closed"): pairs with the Release in `set_closed`; everything that the context sent before
         // is visible.
-        Ok(header.contexts_closed.load(Ordering::Acquire) & 1 << at.context != 0)
+        Ok(header.contexts_closed.load(Ordering::Acquire) & 1 << at.context.0 != 0)
     }
 
     /// Records that a context of this task is open.
     ///
     /// # Errors
     /// `ContextUsed`: the context had connections when it was open before.
-    pub(super) fn set_open(&mut self, own: NodeAddress) -> Result<(), DeviceError> {
-        let header = self.header(own.task)?;
-        let bit = 1 << own.context;
+    pub(super) fn set_open(&mut self, own: Endpoint) -> Result<(), DeviceError> {
+        let header = self.header(own.task.0)?;
+        let bit = 1 << own.context.0;
         // Relaxed: only this task writes its own bits.
         if header.contexts_closed.load(Ordering::Relaxed) & bit << CONTEXTS_MAX != 0 {
             return Err(DeviceError::ContextUsed { context: own.context });
@@ -312,10 +313,10 @@ impl Files {
     }
 
     /// Records that a context of this task is closed, and whether it has had connections.
-    pub(super) fn set_closed(&mut self, own: NodeAddress, was_connected: bool) -> Result<(), DeviceError> {
-        let bits = (1 | u32::from(was_connected) << CONTEXTS_MAX) << own.context;
+    pub(super) fn set_closed(&mut self, own: Endpoint, was_connected: bool) -> Result<(), DeviceError> {
+        let bits = (1 | u32::from(was_connected) << CONTEXTS_MAX) << own.context.0;
         // Release ("context closed"): pairs with the Acquire in `is_closed`.
-        self.header(own.task)?.contexts_closed.fetch_or(bits, Ordering::AcqRel);
+        self.header(own.task.0)?.contexts_closed.fetch_or(bits, Ordering::AcqRel);
         Ok(())
     }
 
@@ -325,24 +326,24 @@ impl Files {
 
     /// Takes a VI slot at both ends and writes the peer's task and VI into each. For a NIC's connection to itself, one slot serves both
     /// ends.
-    fn make(&mut self, low: NodeAddress, high: NodeAddress) -> Result<(u32, u32), DeviceError> {
-        let low_vi = self.take_vi(low.task)?;
+    fn make(&mut self, low: Endpoint, high: Endpoint) -> Result<(u32, u32), DeviceError> {
+        let low_vi = self.take_vi(low.task.0)?;
         let made = self.make_for((low, low_vi), high);
         if made.is_err() {
-            self.give_back_vi((low.task, low_vi));
+            self.give_back_vi((low.task.0, low_vi));
         }
         made.map(|high_vi| (low_vi, high_vi))
     }
 
     /// Like [`make`](Self::make), with the slot of one end. Returns the slot of the other.
-    fn make_for(&mut self, (low, low_vi): (NodeAddress, u32), high: NodeAddress) -> Result<u32, DeviceError> {
+    fn make_for(&mut self, (low, low_vi): (Endpoint, u32), high: Endpoint) -> Result<u32, DeviceError> {
         if low == high {
             return self.name_peers((low, low_vi), (high, low_vi)).map(|()| low_vi);
         }
-        let high_vi = self.take_vi(high.task)?;
+        let high_vi = self.take_vi(high.task.0)?;
         let named = self.name_peers((low, low_vi), (high, high_vi));
         if named.is_err() {
-            self.give_back_vi((high.task, high_vi));
+            self.give_back_vi((high.task.0, high_vi));
         }
         named.map(|()| high_vi)
     }
@@ -350,12 +351,17 @@ impl Files {
     /// Writes the peer's task and VI into the slots of both ends.
     fn name_peers(
         &self,
-        (low, low_vi): (NodeAddress, u32),
-        (high, high_vi): (NodeAddress, u32),
+        (low, low_vi): (Endpoint, u32),
+        (high, high_vi): (Endpoint, u32),
     ) -> Result<(), DeviceError> {
         for (own, own_vi, peer, peer_vi) in [(low, low_vi, high, high_vi), (high, high_vi, low, low_vi)] {
-            let slot = self.slot(own.task, own_vi)?;
-            slot.header().identity.write([own.context, peer.task, peer.context, peer_vi]);
+            let slot = self.slot(own.task.0, own_vi)?;
+            slot.header().identity.write([
+                u32::from(own.context.0),
+                peer.task.0,
+                u32::from(peer.context.0),
+                peer_vi,
+            ]);
         }
         Ok(())
     }
@@ -386,41 +392,41 @@ impl Files {
 
     fn open(
         &mut self,
-        me: NodeAddress,
+        me: Endpoint,
         own_vi: u32,
-        to: NodeAddress,
+        to: Endpoint,
         their_vi: u32,
         barrier: SleepBarrier,
     ) -> Result<Connection, DeviceError> {
-        let head = self.head(to.task)?;
+        let head = self.head(to.task.0)?;
         let bell = Bell {
             doorbell: doorbell(head, to.context)?,
             attention: attention(head, to.context)?,
             outlet: None,
         };
-        let own = self.slot(me.task, own_vi)?;
-        let theirs = self.slot(to.task, their_vi)?;
+        let own = self.slot(me.task.0, own_vi)?;
+        let theirs = self.slot(to.task.0, their_vi)?;
         let bypass = usize::try_from(self.job.settings().cache_bypass_bytes_min).unwrap_or(usize::MAX);
         Connection::new(own, theirs, their_vi, bell, barrier, bypass)
-            .ok_or(DeviceError::Damaged { task: to.task, what: "a ring outside its VI slot" })
+            .ok_or(DeviceError::Damaged { task: to.task.0, what: "a ring outside its VI slot" })
     }
 
     /// Opens the connection that a peer has made in VI slot `vi` of `me`, and returns it with the peer's address. `None` if the slot
     /// belongs to another context of this task.
     pub(super) fn open_accepted(
         &mut self,
-        me: NodeAddress,
+        me: Endpoint,
         vi: u32,
         barrier: SleepBarrier,
-    ) -> Result<Option<(Connection, NodeAddress)>, DeviceError> {
-        let slot = self.slot(me.task, vi)?;
+    ) -> Result<Option<(Connection, Endpoint)>, DeviceError> {
+        let slot = self.slot(me.task.0, vi)?;
         let [own_context, task, context, their_vi] = slot.header().identity.read();
-        if own_context != me.context {
+        if own_context != u32::from(me.context.0) {
             return Ok(None);
         }
-        let peer = NodeAddress { task, context };
-        peer.check(self.layout.num_tasks)
-            .map_err(|_| DeviceError::Damaged { task: me.task, what: "a VI whose peer does not exist" })?;
+        let peer = Endpoint::new(TaskId(task), ContextNumber(u8::try_from(context).unwrap_or(u8::MAX)));
+        peer.check(self.layout.num_tasks, NICS_MAX)
+            .map_err(|_| DeviceError::Damaged { task: me.task.0, what: "a VI whose peer does not exist" })?;
         let connection = self.open(me, vi, peer, their_vi, barrier)?;
         Ok(Some((connection, peer)))
     }
@@ -473,12 +479,18 @@ pub(super) fn waker(doorbell: Shared<Doorbell>) -> Waker {
     Arc::new(move || doorbell.ring_always())
 }
 
-pub(super) fn doorbell(head: &Arc<Mapping>, context: u32) -> Result<Shared<Doorbell>, DeviceError> {
-    within(head.atomics(DOORBELL_OFFSET + context as usize * size_of::<Doorbell>()), 0)
+pub(super) fn doorbell(
+    head: &Arc<Mapping>,
+    ContextNumber(context): ContextNumber,
+) -> Result<Shared<Doorbell>, DeviceError> {
+    within(head.atomics(DOORBELL_OFFSET + usize::from(context) * size_of::<Doorbell>()), 0)
 }
 
-pub(super) fn attention(head: &Arc<Mapping>, context: u32) -> Result<Shared<Attention>, DeviceError> {
-    within(head.atomics(ATTENTION_OFFSET + context as usize * size_of::<Attention>()), 0)
+pub(super) fn attention(
+    head: &Arc<Mapping>,
+    ContextNumber(context): ContextNumber,
+) -> Result<Shared<Attention>, DeviceError> {
+    within(head.atomics(ATTENTION_OFFSET + usize::from(context) * size_of::<Attention>()), 0)
 }
 
 pub(super) fn within<T: SharedAtomics>(

@@ -15,10 +15,10 @@ impl Shm {
         need: MemAttributes,
     ) -> Result<bool, DeviceError> {
         let claim = Claim { len, ..claim(at, 0) };
-        if !self.mapped.has(at.task, &claim, need.access()) && !self.find_region(at, need)? {
+        if !self.mapped.has(at.task.0, &claim, need.access()) && !self.find_region(at, need)? {
             return Ok(false);
         }
-        let lent = self.mapped.lend((&self.hazard, self.barrier), at.task, claim, need.access())?;
+        let lent = self.mapped.lend((&self.hazard, self.barrier), at.task.0, claim, need.access())?;
         Ok(lent.is_some())
     }
 
@@ -26,12 +26,12 @@ impl Shm {
     #[cold]
     #[inline(never)]
     fn find_region(&mut self, at: RemoteMemory, need: MemAttributes) -> Result<bool, DeviceError> {
-        if !self.files.open_peer(at.task)? {
+        if !self.files.open_peer(at.task.0)? {
             return Ok(false);
         }
-        let peer = self.files.memory(at.task)?;
+        let peer = self.files.memory(at.task.0)?;
         let found = peer.mapped_region(&self.claimer(), claim(at, 0), need.access())?;
-        self.mapped.keep(at.task, at.handle.region, found);
+        self.mapped.keep(at.task.0, at.handle.region, found);
         Ok(true)
     }
 }

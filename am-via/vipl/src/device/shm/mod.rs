@@ -24,9 +24,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::device::{
-    AtomicOp, Completion, Device, DeviceAttributes, DeviceError, Entry, FreeSlot, HeapBlock, Link, Mapping,
-    MemAttributes, MemHandle, News, NodeAddress, Operation, Payload, Posted, RemoteMemory, SharedFileName,
-    Storing, Transfer, ViNumber, WaitFacts, Waker,
+    AtomicOp, Completion, ContextNumber, Device, DeviceAttributes, DeviceError, Endpoint, Entry, FreeSlot,
+    HeapBlock, Link, Mapping, MemAttributes, MemHandle, NICS_MAX, News, Operation, Payload, Posted,
+    RemoteMemory, SharedFileName, Storing, TaskId, Transfer, ViNumber, WaitFacts, Waker,
 };
 use am_via_job::{Carrier, Job, NOTED_AFTER, OpenContext};
 use am_via_os::{private_memory, sched};
@@ -50,7 +50,7 @@ use pipes::Pipes;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShmOptions {
     /// The context of the device.
-    pub context: u32,
+    pub context: ContextNumber,
     /// Bytes of the largest packet; the same in all tasks.
     pub packet_bytes: u32,
     /// The ways to access peers' memory; the same in all tasks.
@@ -75,7 +75,7 @@ const NEVER_PARK_BELOW: usize = 4;
 /// The device.
 #[derive(Debug)]
 pub struct Shm {
-    address: NodeAddress,
+    address: Endpoint,
     layout: ControlLayout,
     barrier: SleepBarrier,
     ways: Ways,
@@ -100,12 +100,12 @@ pub struct Shm {
     /// Connections made by peers, not numbered yet.
     accepted: Vec<Vi>,
     /// Peers that connected and have to be reported.
-    connected: Vec<NodeAddress>,
+    connected: Vec<Endpoint>,
     failure_epoch: u32,
     failures_told: Vec<bool>,
     failures_due: Vec<u32>,
     /// Peers that have closed, with the time at which to report this.
-    closing: Vec<(NodeAddress, Instant)>,
+    closing: Vec<(Endpoint, Instant)>,
     /// The connections to tasks on other hosts, if the job has such tasks.
     far: Option<Far>,
     /// The outcomes of reads that have ended, of memory on other hosts.
@@ -131,7 +131,7 @@ struct Vi {
     connection: Connection,
     /// The VI's slot in this task's control file, which peers use as the VI's name.
     slot: u32,
-    peer: NodeAddress,
+    peer: Endpoint,
     consumed_when_last_counted: u32,
 }
 
@@ -152,10 +152,10 @@ impl Shm {
     /// The context is open in this process, was connected before it was closed, or has too high a number. The job's files cannot be mapped,
     /// or have another layout. The network cannot be opened.
     pub fn open(job: Arc<Job>, heap: Arc<OwnHeap>, options: ShmOptions) -> Result<Self, DeviceError> {
-        let address = NodeAddress { task: job.task(), context: options.context };
-        address.check(job.num_tasks())?;
-        let context = address.context;
-        let open = job.open_context(context).ok_or(DeviceError::ContextOpen { context })?;
+        let address = Endpoint::new(TaskId(job.task()), options.context);
+        address.check(job.num_tasks(), NICS_MAX)?;
+        let context = u32::from(address.context.0);
+        let open = job.open_context(context).ok_or(DeviceError::ContextOpen { context: options.context })?;
         let barrier = job.barrier();
         if let Some(launcher) = copier_by_kernel(options.ways, job.launcher_pid()) {
             private_memory::allow_descendants_of(launcher);
@@ -163,12 +163,12 @@ impl Shm {
         let layout = ControlLayout { num_tasks: job.num_tasks(), packet_bytes: options.packet_bytes };
         let mut files = Files::new(Arc::clone(&job), layout);
         let task = address.task;
-        let own = files.open_head(task)?;
+        let own = files.open_head(task.0)?;
         files.set_open(address)?;
         let doorbell = files::doorbell(&own, options.context)?;
         let far = Far::open(&job, address, layout.packet_bytes as usize, doorbell.clone())?;
         // Without peers on this host, pipes have no reader.
-        let has_near_peers = (0..layout.num_tasks).any(|peer| peer != task && !job.is_far(peer));
+        let has_near_peers = (0..layout.num_tasks).any(|peer| peer != task.0 && !job.is_far(peer));
         let pipe_bytes_min =
             if far.is_some() && !has_near_peers { usize::MAX } else { options.pipe_bytes_min };
         tracing::debug!(?address, ways = ?options.ways, wait = ?options.wait, "a NIC is opened");
@@ -182,7 +182,10 @@ impl Shm {
             yield_polls_max: options.wait.yield_polls_max,
             doorbell,
             attention: files::attention(&own, options.context)?,
-            hazard: files::within(own.atomics(HAZARD_OFFSET + context as usize * size_of::<Hazard>()), task)?,
+            hazard: files::within(
+                own.atomics(HAZARD_OFFSET + context as usize * size_of::<Hazard>()),
+                task.0,
+            )?,
             vis: Vec::new(),
             polled: Vec::new(),
             next_polled: 0,
@@ -198,7 +201,7 @@ impl Shm {
             looks_further: far.is_some(),
             far,
             reads_ended: Vec::new(),
-            regions: OwnRegions::new(own, Arc::clone(heap.mapping()), options.context, options.ways),
+            regions: OwnRegions::new(own, Arc::clone(heap.mapping()), context, options.ways),
             pinned: Pinned::new(u64::MAX),
             shared: SharedFiles::default(),
             mapped: MappedRegions::default(),
@@ -226,7 +229,7 @@ impl Shm {
     }
 
     /// The connection to a peer, with its number. There is at most one.
-    fn connection_to(&self, peer: NodeAddress) -> Option<(ViNumber, &Connection)> {
+    fn connection_to(&self, peer: Endpoint) -> Option<(ViNumber, &Connection)> {
         let found = (0..)
             .zip(&self.vis)
             .find_map(|(number, vi)| Some((number, vi.as_ref()?)).filter(|(_, vi)| vi.peer == peer));
@@ -282,7 +285,7 @@ impl Shm {
         let limit = if self.closing.is_empty() { limit } else { limit.min(TIME_TO_FAIL) };
         let Self { address, doorbell, vis, polled, attention, job, files, failure_epoch, quiet, far, .. } =
             self;
-        let is_near = |vi: &Vi| vi.peer != *address && !job.is_far(vi.peer.task);
+        let is_near = |vi: &Vi| vi.peer != *address && !job.is_far(vi.peer.task.0);
         // A yield is useful if a peer can run on this processor, or a message of this task is still unsent.
         let may_yield = far.as_ref().is_none_or(|far| far.has_unsent() || vis.iter().flatten().any(is_near));
         if may_yield && polls - self.eager_polls < self.yield_polls_max {
@@ -312,7 +315,7 @@ impl Shm {
 
     fn claimer(&self) -> Claimer<'_> {
         let Self { address, ref hazard, barrier, ways, ref shared, .. } = *self;
-        Claimer { task: address.task, hazard, barrier, ways, shared }
+        Claimer { task: address.task.0, hazard, barrier, ways, shared }
     }
 }
 
@@ -340,14 +343,14 @@ impl FreeSlot for FreeLine<'_> {
 unsafe impl Device for Shm {
     type FreeSlot<'a> = FreeLine<'a>;
 
-    fn address(&self) -> NodeAddress {
+    fn address(&self) -> Endpoint {
         self.address
     }
 
     fn attributes(&self) -> DeviceAttributes {
         DeviceAttributes {
             num_tasks: self.layout.num_tasks,
-            contexts_max: CONTEXTS_MAX,
+            contexts_max: NICS_MAX,
             slot_bytes: self.layout.packet_bytes as usize,
             // The reader reports its progress late: up to `TELL_AFTER - 1` free lines are not known to be free.
             ring_lines: RING_LINES - (TELL_AFTER - 1),
@@ -357,8 +360,8 @@ unsafe impl Device for Shm {
         }
     }
 
-    fn connect(&mut self, new: ViNumber, to: NodeAddress) -> Result<Option<ViNumber>, DeviceError> {
-        to.check(self.layout.num_tasks)?;
+    fn connect(&mut self, new: ViNumber, to: Endpoint) -> Result<Option<ViNumber>, DeviceError> {
+        to.check(self.layout.num_tasks, NICS_MAX)?;
         if let Some((known, _)) = self.connection_to(to) {
             return Ok(Some(known));
         }
@@ -481,16 +484,16 @@ unsafe impl Device for Shm {
     /// Far peers get pieces if one message of the network carries them all. Near peers get pieces if pipes are used: both tasks then have a
     /// core, and copy at the same time. They get pieces even of job memory, which they could read directly: when the owner's program writes
     /// to the memory again, each line that a peer has read is transferred back.
-    fn prefers_pieces(&self, to: NodeAddress, len: usize, entries: u32) -> bool {
+    fn prefers_pieces(&self, to: Endpoint, len: usize, entries: u32) -> bool {
         match &self.far {
-            Some(far) if self.job.is_far(to.task) => far.carries_together(entries as usize, len),
+            Some(far) if self.job.is_far(to.task.0) => far.carries_together(entries as usize, len),
             _ => self.pipes.are_used(),
         }
     }
 
     /// To a far peer a read takes two more messages of the network. A near peer copies the bytes itself, without waiting for credits.
-    fn pieces_may_wait(&self, to: NodeAddress) -> bool {
-        self.far.is_some() && self.job.is_far(to.task)
+    fn pieces_may_wait(&self, to: Endpoint) -> bool {
+        self.far.is_some() && self.job.is_far(to.task.0)
     }
 
     fn shares_cache(&self, ViNumber(vi): ViNumber) -> bool {
@@ -498,9 +501,9 @@ unsafe impl Device for Shm {
         found.is_some_and(|found| found.connection.shares_cache())
     }
 
-    fn expect_posts(&mut self, to: NodeAddress, entries: u32) {
+    fn expect_posts(&mut self, to: Endpoint, entries: u32) {
         if let Some(far) = &self.far
-            && self.job.is_far(to.task)
+            && self.job.is_far(to.task.0)
         {
             far.expect_posts(to, entries);
         }
@@ -566,10 +569,10 @@ unsafe impl Device for Shm {
         }
     }
 
-    fn expect_one_read(&mut self, by: NodeAddress, handle: MemHandle, ptag: u32) {
+    fn expect_one_read(&mut self, by: Endpoint, handle: MemHandle, ptag: u32) {
         let Self { pipes, regions, heap, far, job, .. } = self;
         match far {
-            Some(far) if job.is_far(by.task) => {
+            Some(far) if job.is_far(by.task.0) => {
                 if let Some(memory) = regions.open_memory(handle.region, handle.generation) {
                     far.offer(by, handle, ptag, memory);
                 }
@@ -586,7 +589,7 @@ unsafe impl Device for Shm {
             self.barrier.before_look();
             let hazards = self.files.hazards()?;
             for (at, hazard) in hazards.iter().enumerate() {
-                if is_quiet(std::iter::once(&**hazard), self.address.task, handle.region) {
+                if is_quiet(std::iter::once(&**hazard), self.address.task.0, handle.region) {
                     continue;
                 }
                 // A copy whose end is never reported ends only with its process: a task that failed, or was stopped, may still write.
@@ -626,10 +629,10 @@ unsafe impl Device for Shm {
         from: CheckedRange<'_>,
         _id: u64,
     ) -> Result<Transfer, DeviceError> {
-        if !self.files.open_peer(to.task)? {
+        if !self.files.open_peer(to.task.0)? {
             return Ok(Transfer::Unreachable);
         }
-        let peer = self.files.memory(to.task)?;
+        let peer = self.files.memory(to.task.0)?;
         transfer(peer.write(&self.claimer(), claim(to, from.len()), from))
     }
 
@@ -639,12 +642,12 @@ unsafe impl Device for Shm {
         to: CheckedRange<'_>,
         id: u64,
     ) -> Result<Transfer, DeviceError> {
-        if !self.files.open_peer(from.task)? {
+        if !self.files.open_peer(from.task.0)? {
             return self.read_far(from, to, id);
         }
         let Self { address, ref hazard, barrier, ways, ref shared, ref mut pipes, ref regions, .. } = *self;
-        let claimer = Claimer { task: address.task, hazard, barrier, ways, shared };
-        let peer = self.files.memory(from.task)?;
+        let claimer = Claimer { task: address.task.0, hazard, barrier, ways, shared };
+        let peer = self.files.memory(from.task.0)?;
         let idle = || pipes.has_work() && pipes.stage(regions);
         transfer(peer.read(&claimer, claim(from, to.len()), to, idle))
     }
@@ -654,10 +657,10 @@ unsafe impl Device for Shm {
         to: RemoteMemory,
         pieces: impl Iterator<Item = (u64, CheckedRange<'a>)> + Clone,
     ) -> Result<bool, DeviceError> {
-        if !self.files.open_peer(to.task)? {
+        if !self.files.open_peer(to.task.0)? {
             return Ok(false);
         }
-        Ok(self.files.memory(to.task)?.write_pieces(&self.claimer(), claim(to, 0), pieces)?)
+        Ok(self.files.memory(to.task.0)?.write_pieces(&self.claimer(), claim(to, 0), pieces)?)
     }
 
     fn rdma_read_pieces<'a>(
@@ -665,10 +668,10 @@ unsafe impl Device for Shm {
         from: RemoteMemory,
         pieces: impl Iterator<Item = (u64, CheckedRange<'a>)> + Clone,
     ) -> Result<bool, DeviceError> {
-        if !self.files.open_peer(from.task)? {
+        if !self.files.open_peer(from.task.0)? {
             return Ok(false);
         }
-        Ok(self.files.memory(from.task)?.read_pieces(&self.claimer(), claim(from, 0), pieces)?)
+        Ok(self.files.memory(from.task.0)?.read_pieces(&self.claimer(), claim(from, 0), pieces)?)
     }
 
     fn find_mapped(&mut self, at: RemoteMemory, len: u64, need: MemAttributes) -> Result<bool, DeviceError> {
@@ -684,7 +687,7 @@ unsafe impl Device for Shm {
         call: impl FnOnce(CheckedRange<'_>) -> R,
     ) -> Option<R> {
         let (claim, need) = (Claim { len, ..claim(at, 0) }, ACCESS_READ | ACCESS_WRITE);
-        match self.mapped.lend((&self.hazard, self.barrier), at.task, claim, need) {
+        match self.mapped.lend((&self.hazard, self.barrier), at.task.0, claim, need) {
             Ok(Some(lent)) => Some(call(lent.range())),
             _ => None,
         }
@@ -692,7 +695,8 @@ unsafe impl Device for Shm {
 
     #[inline(always)]
     fn write_mapped(&mut self, at: RemoteMemory, bytes: &[u8]) -> bool {
-        match self.mapped.lend((&self.hazard, self.barrier), at.task, claim(at, bytes.len()), ACCESS_WRITE) {
+        match self.mapped.lend((&self.hazard, self.barrier), at.task.0, claim(at, bytes.len()), ACCESS_WRITE)
+        {
             Ok(Some(lent)) => {
                 lent.range().copy_from_slice(bytes);
                 true
@@ -744,7 +748,7 @@ unsafe impl Device for Shm {
         self.files.job_is_about_to_end()
     }
 
-    fn has_closed(&mut self, nic: NodeAddress) -> bool {
+    fn has_closed(&mut self, nic: Endpoint) -> bool {
         self.files.is_closed(nic).unwrap_or(false)
     }
 
@@ -760,9 +764,9 @@ unsafe impl Device for Shm {
         self.job.host(task)
     }
 
-    fn ring(&mut self, to: NodeAddress) -> Result<(), DeviceError> {
+    fn ring(&mut self, to: Endpoint) -> Result<(), DeviceError> {
         // A task on another host waits for entries, which wake it.
-        let is_far = self.far.is_some() && self.job.is_far(to.task);
+        let is_far = self.far.is_some() && self.job.is_far(to.task.0);
         if is_far { Ok(()) } else { self.files.ring(to, self.barrier) }
     }
 

@@ -7,7 +7,7 @@ use am_contract::task::TaskId;
 use am_contract::wait::WaitFacts;
 
 use super::{Shm, TIME_TO_FAIL, Vi};
-use crate::device::{DeviceError, News, NodeAddress};
+use crate::device::{DeviceError, Endpoint, News};
 
 impl Shm {
     /// Removes rings without recent entries from the poll set.
@@ -104,7 +104,7 @@ impl Shm {
     /// The next failed task whose rings are empty: what it has sent before its failure is received first.
     fn next_failed(&mut self) -> Option<Box<News>> {
         let at = (0..self.failures_due.len()).find(|&at| !self.has_unread(self.failures_due[at]))?;
-        Some(Box::new(News::TaskFailed(self.failures_due.swap_remove(at))))
+        Some(Box::new(News::TaskFailed(TaskId(self.failures_due.swap_remove(at)))))
     }
 
     /// Whether a ring that a failed task has filled has a line. The next poll checks such a ring, even if it was parked and its writer died
@@ -112,7 +112,7 @@ impl Shm {
     fn has_unread(&mut self, task: u32) -> bool {
         let mut has_unread = false;
         for (number, vi) in (0..).zip(&self.vis) {
-            if let Some(vi) = vi.as_ref().filter(|vi| vi.peer.task == task && vi.connection.is_ready()) {
+            if let Some(vi) = vi.as_ref().filter(|vi| vi.peer.task.0 == task && vi.connection.is_ready()) {
                 has_unread = true;
                 vi.connection.set_parked(false);
                 if !self.polled.contains(&number) {
@@ -129,8 +129,8 @@ impl Shm {
     pub(super) fn note_long_wait(&mut self, mut facts: WaitFacts) {
         let needed = std::mem::take(&mut facts.needed);
         self.job.note_wait(self.quiet.duration(), facts);
-        for TaskId(task) in needed {
-            let peer = NodeAddress { task, ..self.address };
+        for task in needed {
+            let peer = Endpoint { task, ..self.address };
             // Another host's task has no file here, which is an error.
             if self.files.is_closed(peer).is_ok_and(|closed| closed) {
                 self.note_closing(peer);
@@ -140,7 +140,7 @@ impl Shm {
         }
     }
 
-    pub(super) fn note_closing(&mut self, peer: NodeAddress) {
+    pub(super) fn note_closing(&mut self, peer: Endpoint) {
         if !self.closing.iter().any(|&(closing, _)| closing == peer) {
             self.closing.push((peer, Instant::now() + TIME_TO_FAIL));
         }
@@ -152,12 +152,12 @@ impl Shm {
             return None;
         }
         let now = Instant::now();
-        let is_over = |&(peer, due): &(NodeAddress, Instant)| {
+        let is_over = |&(peer, due): &(Endpoint, Instant)| {
             now >= due && !self.connection_to(peer).is_some_and(|(_, connection)| connection.is_ready())
         };
         let at = self.closing.iter().position(is_over)?;
         let (peer, _) = self.closing.swap_remove(at);
-        (!self.job.is_failed(peer.task)).then(|| Box::new(News::PeerClosed(peer)))
+        (!self.job.is_failed(peer.task.0)).then(|| Box::new(News::PeerClosed(peer)))
     }
 
     /// Tells the peers that nothing more will come from here.
@@ -183,7 +183,7 @@ impl Shm {
     /// Accepts the connection that a peer made in this slot; returns the peer. A slot with invalid contents is ignored: its maker is at
     /// fault, and gets no answer. If the system refuses, this task fails: the peer waits for it, and may never raise the slot's attention
     /// bit again.
-    fn accept(&mut self, slot: u32) -> Option<NodeAddress> {
+    fn accept(&mut self, slot: u32) -> Option<Endpoint> {
         match self.files.open_accepted(self.address, slot, self.barrier) {
             Ok(accepted) => {
                 let (connection, peer) = accepted?;

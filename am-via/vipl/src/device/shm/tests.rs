@@ -38,7 +38,7 @@ fn alone(test: &str, body: fn(Shm, Shm)) {
             };
             Shm::open(Arc::clone(&job), Arc::clone(&heap), options).expect("each context is opened once")
         };
-        return body(open(0), open(1));
+        return body(open(ContextNumber(0)), open(ContextNumber(1)));
     }
     let mut command = Command::new(std::env::current_exe().expect("a test has a path"));
     command.args(["--exact", &format!("device::shm::tests::{test}"), "--test-threads=1"]).env(IS_ALONE, "1");
@@ -81,10 +81,10 @@ fn what_a_task_has_sent_before_its_death_arrives_before_the_death_is_told() {
             ring.set_parked(is_reported);
             a.polled.clear();
             post(&mut b);
-            a.failures_due.push(a.address.task);
+            a.failures_due.push(a.address.task.0);
             a.looks_further = true;
             assert!(matches!(next(&mut a), News::Entry(completion) if completion.entry.immediate == 7));
-            assert!(matches!(next(&mut a), News::TaskFailed(0)));
+            assert!(matches!(next(&mut a), News::TaskFailed(TaskId(0))));
             assert!(a.poll(&mut Payload::default()).is_none());
         }
     });
@@ -131,7 +131,7 @@ fn a_task_that_cannot_open_a_peers_connection_fails() {
         a.files.layout.packet_bytes *= 1024;
         assert_eq!(b.connect(ViNumber(0), a.address()).expect("a slot is free"), Some(ViNumber(0)));
         post(&mut b);
-        assert!(matches!(next(&mut a), News::TaskFailed(0)));
+        assert!(matches!(next(&mut a), News::TaskFailed(TaskId(0))));
         let why = a.failure(0).expect("it has failed");
         assert!(why.contains("a connection that a peer made cannot be opened: mapping a VI"), "{why}");
     });

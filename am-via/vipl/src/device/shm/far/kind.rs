@@ -5,7 +5,7 @@ use am_via_shm::layout::CONTEXTS_MAX;
 use am_via_shm::layout_job::TASKS_MAX;
 
 use super::reads::KeyMessage;
-use crate::device::NodeAddress;
+use crate::device::{ContextNumber, Endpoint, TaskId};
 
 /// The kind of a message: the low 4 bits of its word. The next 4 bits are the sender's context, and the upper 12 bits its task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,16 +56,16 @@ impl Kind {
         }
     }
 
-    pub(super) fn word(self, from: NodeAddress) -> u32 {
-        self as u32 | (from.context & 0xf) << 4 | from.task << 8
+    pub(super) fn word(self, from: Endpoint) -> u32 {
+        self as u32 | u32::from(from.context.0 & 0xf) << 4 | from.task.0 << 8
     }
 }
 
 const _: () = assert!(CONTEXTS_MAX <= 1 << 4 && TASKS_MAX <= 1 << (WORD_BITS - 8));
 
 /// The sender's address in a word.
-pub(super) fn sender(word: u32) -> NodeAddress {
-    NodeAddress { task: word >> 8, context: word >> 4 & 0xf }
+pub(super) fn sender(word: u32) -> Endpoint {
+    Endpoint::new(TaskId(word >> 8), ContextNumber((word >> 4 & 0xf) as u8))
 }
 
 #[cfg(test)]
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_word_names_its_kind_and_its_sender() {
-        let from = NodeAddress { task: 0xabc, context: 15 };
+        let from = Endpoint { task: TaskId(0xabc), context: ContextNumber(15) };
         let found: Vec<_> = (0..16).filter_map(|kind| Some((kind, Kind::of(kind)?))).collect();
         assert_eq!(found.len(), 10);
         for (number, kind) in found {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use am_via_ofi::{Endpoint, OfiError, PeerAddress, Reserved};
+use am_via_ofi::{OfiError, PeerAddress, Reserved};
 use am_via_shm::layout::RING_LINES;
 use am_via_shm::{CheckedRange, Connection, Draft, TELL_AFTER, Written};
 
@@ -12,7 +12,7 @@ use super::StandIn;
 use super::kind::Kind;
 use super::line::{self, BEFORE_AREA_BYTES};
 use super::reads::{KEY_MESSAGE_BYTES, KeyMessage, OFFERED_MAX};
-use crate::device::{Completion, Entry, MemHandle, NodeAddress, Payload, ViNumber};
+use crate::device::{Completion, Endpoint, Entry, MemHandle, Payload, ViNumber};
 
 /// Number of messages that posts to a peer send immediately between two calls of the task's progress. The lines of later posts are held and
 /// sent together, since each message costs a pass through the network stack.
@@ -24,7 +24,7 @@ const HELD_BYTES: usize = 8 << 10;
 
 #[derive(Debug)]
 pub(super) struct Link {
-    pub(super) peer: NodeAddress,
+    pub(super) peer: Endpoint,
     pub(super) address: PeerAddress,
     end: Connection,
     /// The next lines to send, taken from the stand-in's ring, with the numbers of their slots.
@@ -77,7 +77,7 @@ pub(super) enum Closing {
 }
 
 impl Link {
-    pub(super) fn new(peer: NodeAddress, address: PeerAddress, stand_in: StandIn) -> Self {
+    pub(super) fn new(peer: Endpoint, address: PeerAddress, stand_in: StandIn) -> Self {
         let StandIn { end, draft } = stand_in;
         Self {
             peer,
@@ -173,7 +173,7 @@ impl Link {
 
     /// Expects that the program posts this number of lines. If no lines wait, the bytes of long ones are stored directly in the message
     /// that will carry the lines.
-    pub(super) fn expect(&mut self, endpoint: &mut Endpoint, lines: u32) {
+    pub(super) fn expect(&mut self, endpoint: &mut am_via_ofi::Endpoint, lines: u32) {
         self.expected_posts = lines;
         let is_alone = self.next.is_empty() && !self.end.is_ready() && self.keys.is_empty();
         if lines > 1
@@ -200,7 +200,7 @@ impl Link {
     }
 
     /// Gives the buffer of the draft back if no line uses it. No post may be under way.
-    fn end_draft(&mut self, endpoint: &mut Endpoint) {
+    fn end_draft(&mut self, endpoint: &mut am_via_ofi::Endpoint) {
         if self.reserved.is_some() && self.expected_posts == 0 && self.next.is_empty() && !self.end.is_ready()
         {
             self.draft.close();
@@ -210,7 +210,7 @@ impl Link {
 
     /// Sends the lines that were posted, or holds them until there are more of them or the task makes progress. `may_hold`: the network
     /// thread can send lines that are held.
-    pub(super) fn send_posted(&mut self, endpoint: &mut Endpoint, own: NodeAddress, may_hold: bool) {
+    pub(super) fn send_posted(&mut self, endpoint: &mut am_via_ofi::Endpoint, own: Endpoint, may_hold: bool) {
         if may_hold && self.sent_by_posts >= SENT_AT_ONCE && !self.is_lost && !self.has_closed {
             let (lines, _) = self.gather(HELD_BYTES);
             // If not all lines that were taken fit, more than `HELD_BYTES` wait.
@@ -238,7 +238,7 @@ impl Link {
     }
 
     /// Sends waiting messages, as far as the network accepts them.
-    pub(super) fn send(&mut self, endpoint: &mut Endpoint, own: NodeAddress) {
+    pub(super) fn send(&mut self, endpoint: &mut am_via_ofi::Endpoint, own: Endpoint) {
         if self.owes_closed && self.send_number(endpoint, Kind::Closed, own, 0) {
             self.owes_closed = false;
         }
@@ -266,7 +266,7 @@ impl Link {
 
     /// Sends one message: as many of the next lines as fit, or a part of the first line's area. Returns whether the network accepted the
     /// message. Keys that do not fit with a line wait for the next message.
-    fn send_lines(&mut self, endpoint: &mut Endpoint, own: NodeAddress) -> bool {
+    fn send_lines(&mut self, endpoint: &mut am_via_ofi::Endpoint, own: Endpoint) -> bool {
         let max = endpoint.message_bytes_max();
         let mut before = match self.keys.len() {
             0 => 0,
@@ -327,7 +327,7 @@ impl Link {
     }
 
     /// Sends the draft, in which the areas of all next lines are. Returns whether the network accepted the message.
-    fn send_draft(&mut self, endpoint: &mut Endpoint, own: NodeAddress, len: usize) -> bool {
+    fn send_draft(&mut self, endpoint: &mut am_via_ofi::Endpoint, own: Endpoint, len: usize) -> bool {
         let (number, next) = (self.sent, &self.next);
         let word = Kind::Line.word(own);
         let sent = endpoint.send_reserved(self.address, word, len, &mut self.reserved, |mut rest| {
@@ -369,7 +369,7 @@ impl Link {
     }
 
     /// Sends a part of the area of the next line, if there is one.
-    fn send_part(&mut self, endpoint: &mut Endpoint, own: NodeAddress) -> bool {
+    fn send_part(&mut self, endpoint: &mut am_via_ofi::Endpoint, own: Endpoint) -> bool {
         let Some(&(entry, _, slot)) = self.next.first() else { return false };
         let area = area_from(&self.end, entry, slot, self.cut);
         let len = area.len().min(part_bytes(endpoint.message_bytes_max()));
@@ -387,7 +387,13 @@ impl Link {
         was_sent
     }
 
-    fn send_number(&mut self, endpoint: &mut Endpoint, kind: Kind, own: NodeAddress, number: u32) -> bool {
+    fn send_number(
+        &mut self,
+        endpoint: &mut am_via_ofi::Endpoint,
+        kind: Kind,
+        own: Endpoint,
+        number: u32,
+    ) -> bool {
         let fill = |buffer: &mut [u8]| buffer.copy_from_slice(&number.to_le_bytes());
         let (address, word) = (self.address, kind.word(own));
         let sent = match kind {
@@ -401,8 +407,8 @@ impl Link {
     /// Sends a message about reads. Returns whether the message was sent, or need not be sent because the peer is lost or has closed.
     pub(super) fn send_key_message(
         &mut self,
-        endpoint: &mut Endpoint,
-        own: NodeAddress,
+        endpoint: &mut am_via_ofi::Endpoint,
+        own: Endpoint,
         message: KeyMessage,
         bytes: &[u8; KEY_MESSAGE_BYTES],
     ) -> bool {

@@ -2,24 +2,23 @@
 
 use std::collections::HashMap;
 
-use am_via_ofi::Endpoint;
 use am_via_shm::layout::{REGIONS_PER_CONTEXT, RING_LINES};
 
 use super::kind::{Kind, sender};
 use super::link::{Closing, Link, part_bytes};
 use super::reads::{KEY_MESSAGE_BYTES, KeyMessage, Reads};
 use super::strangers::Strangers;
-use crate::device::NodeAddress;
+use crate::device::{Endpoint, NICS_MAX};
 
 #[derive(Debug)]
 pub(super) struct Links {
-    pub(super) own: NodeAddress,
+    pub(super) own: Endpoint,
     pub(super) num_tasks: u32,
     pub(super) slot_bytes: usize,
     /// Longest message of the network, in bytes.
     pub(super) message_bytes_max: usize,
     pub(super) all: Vec<Link>,
-    pub(super) by_peer: HashMap<NodeAddress, usize>,
+    pub(super) by_peer: HashMap<Endpoint, usize>,
     /// The link of the last message: the next message is probably from the same peer.
     pub(super) latest: usize,
     pub(super) strangers: Strangers,
@@ -28,7 +27,7 @@ pub(super) struct Links {
 
 impl Links {
     /// Handles the loss of the links for which `is_it` returns true: the network has lost them, or their tasks have failed.
-    pub(super) fn lose(&mut self, endpoint: &mut Endpoint, is_it: impl Fn(&Link) -> bool) {
+    pub(super) fn lose(&mut self, endpoint: &mut am_via_ofi::Endpoint, is_it: impl Fn(&Link) -> bool) {
         for (number, link) in self.all.iter_mut().enumerate().filter(|(_, link)| is_it(link)) {
             link.lose();
             self.reads.lose(endpoint, number, link.address);
@@ -36,7 +35,7 @@ impl Links {
     }
 
     /// Makes progress with the reads, and sends their messages.
-    pub(super) fn move_reads(&mut self, endpoint: &mut Endpoint) {
+    pub(super) fn move_reads(&mut self, endpoint: &mut am_via_ofi::Endpoint) {
         let Self { own, all, reads, .. } = self;
         reads.progress(endpoint, |link| all[link].address);
         reads.send(|link, message, bytes| all[link].send_key_message(endpoint, *own, message, bytes));
@@ -58,7 +57,7 @@ impl Links {
         let at = if is_latest { Some(self.latest) } else { self.by_peer.get(&from).copied() };
         let most_waiting = self.most_waiting();
         let Some((at, link)) = at.and_then(|at| Some((at, self.all.get_mut(at)?))) else {
-            if from.check(self.num_tasks).is_ok() {
+            if from.check(self.num_tasks, NICS_MAX).is_ok() {
                 // The peer may also have asked for keys, once for each registration.
                 let max = most_waiting + REGIONS_PER_CONTEXT as usize;
                 self.strangers.keep(from, word, bytes, max);
@@ -117,6 +116,7 @@ fn number_at(bytes: &[u8], at: usize) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::{ContextNumber, TaskId};
 
     fn message(number: u32) -> [u8; 4] {
         number.to_le_bytes()
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn messages_of_each_peer_without_a_connection_are_kept_up_to_a_limit_of_its_own() {
         const TASKS: u32 = 100;
-        let own = NodeAddress { task: 0, context: 0 };
+        let own = Endpoint::new(TaskId(0), ContextNumber(0));
         let mut links = Links {
             own,
             num_tasks: TASKS,
@@ -138,7 +138,7 @@ mod tests {
             strangers: Strangers::default(),
             reads: Reads::default(),
         };
-        let peer = |task| NodeAddress { task, context: 1 };
+        let peer = |task| Endpoint::new(TaskId(task), ContextNumber(1));
         let word = |task| Kind::Line.word(peer(task));
         let (wrong, many) = (99, 2 * REGIONS_PER_CONTEXT);
         for number in 0..many {

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use crate::device::NodeAddress;
+use crate::device::Endpoint;
 
 /// The messages, by their senders.
 #[derive(Debug, Default)]
 pub(super) struct Strangers {
-    waiting: HashMap<NodeAddress, Waiting>,
+    waiting: HashMap<Endpoint, Waiting>,
 }
 
 #[derive(Debug, Default)]
@@ -21,7 +21,7 @@ struct Waiting {
 impl Strangers {
     /// Keeps a message, if fewer than `max` messages of this sender are kept: a correct sender respects its credits even before there is a
     /// connection here.
-    pub(super) fn keep(&mut self, from: NodeAddress, word: u32, bytes: &[u8], max: usize) {
+    pub(super) fn keep(&mut self, from: Endpoint, word: u32, bytes: &[u8], max: usize) {
         let waiting = self.waiting.entry(from).or_default();
         if waiting.messages.len() < max {
             waiting.messages.push((word, bytes.to_vec()));
@@ -35,11 +35,11 @@ impl Strangers {
     }
 
     /// Takes the messages of a peer to which there is now a connection.
-    pub(super) fn take(&mut self, from: NodeAddress) -> Vec<(u32, Vec<u8>)> {
+    pub(super) fn take(&mut self, from: Endpoint) -> Vec<(u32, Vec<u8>)> {
         self.waiting.remove(&from).map(|waiting| waiting.messages).unwrap_or_default()
     }
 
-    pub(super) fn senders(&self) -> Vec<NodeAddress> {
+    pub(super) fn senders(&self) -> Vec<Endpoint> {
         self.waiting.keys().copied().collect()
     }
 }

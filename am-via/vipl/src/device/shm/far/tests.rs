@@ -5,14 +5,15 @@ use am_via_shm::{Bell, Draft, Mapping, PrivateBytes, SleepBarrier, TELL_AFTER, V
 use super::kind::Kind;
 use super::reads::{KEY_MESSAGE_BYTES, OFFERED_MAX};
 use super::*;
+use crate::device::{ContextNumber, TaskId};
 use crate::device::{Entry, Operation, Payload};
 
 /// The network end of a context without connections.
 fn far() -> Far {
     let (_file, mapping) = Mapping::anonymous(4096).expect("a page");
-    let endpoint = Endpoint::open().expect("libfabric is there");
+    let endpoint = am_via_ofi::Endpoint::open().expect("libfabric is there");
     let links = Links {
-        own: NodeAddress { task: 0, context: 0 },
+        own: Endpoint::new(TaskId(0), ContextNumber(0)),
         num_tasks: 2,
         slot_bytes: 16 << 10,
         message_bytes_max: endpoint.message_bytes_max(),
@@ -45,7 +46,7 @@ fn carrier(far: &Far) -> Unsent {
 #[ignore = "needs libfabric"]
 fn a_message_that_the_thread_takes_lets_the_task_sleep_on_the_file_again() {
     let far = far();
-    let mut peer = Endpoint::open().expect("libfabric is there");
+    let mut peer = am_via_ofi::Endpoint::open().expect("libfabric is there");
     let to = peer.add_peer(far.lock().endpoint.address()).expect("an address");
     far.lock().vain = VAIN_MAX;
     let end = Instant::now() + Duration::from_secs(60);
@@ -95,7 +96,7 @@ struct Side {
 impl Side {
     fn open(task: u32) -> Self {
         let far = far();
-        far.lock().links.own = NodeAddress { task, context: 0 };
+        far.lock().links.own = Endpoint::new(TaskId(task), ContextNumber(0));
         Self { far, near: near_end(&Slots::new()) }
     }
 
@@ -105,7 +106,7 @@ impl Side {
         self.near = near_end(&slots);
         let stand_in = StandIn { end: stand_in_end(&slots), draft };
         self.far
-            .join(NodeAddress { task, context: 0 }, address, &mut self.near, stand_in)
+            .join(Endpoint::new(TaskId(task), ContextNumber(0)), address, &mut self.near, stand_in)
             .expect("an address");
     }
 }
@@ -181,11 +182,11 @@ impl Pair {
     }
 
     /// A pair with its sender's network end and its receiver's address.
-    fn open_for_drafts() -> (Self, Far, NodeAddress) {
+    fn open_for_drafts() -> (Self, Far, Endpoint) {
         let pair = Self::open();
         let far = pair.sender.far.clone();
         assert!(far.carries_together(4, 4 * (16 << 10)), "the network must carry long lines together");
-        (pair, far, NodeAddress { task: 1, context: 0 })
+        (pair, far, Endpoint::new(TaskId(1), ContextNumber(0)))
     }
 
     /// Posts a line with `len` bytes in its area.
@@ -378,7 +379,8 @@ fn the_next_lines_bring_the_keys_of_all_offered_memory() {
     if !far.can_read() {
         return;
     }
-    let (memory, peer) = (PrivateBytes::new(100).expect("memory"), NodeAddress { task: 1, context: 0 });
+    let (memory, peer) =
+        (PrivateBytes::new(100).expect("memory"), Endpoint::new(TaskId(1), ContextNumber(0)));
     let handle = |region| MemHandle { region, generation: 1 };
     for most in [1, 7, OFFERED_MAX as u32] {
         // The last key is one too many, and the reader has to ask for it.
@@ -427,7 +429,11 @@ fn messages_out_of_order_and_twice_are_taken_in_order_and_once() {
         while has_arrived.contains(&false) {
             let at = random.below(5) as usize;
             let (kind, bytes) = &messages[at];
-            pair.receiver.far.lock().links.receive(kind.word(NodeAddress { task: 0, context: 0 }), bytes);
+            pair.receiver
+                .far
+                .lock()
+                .links
+                .receive(kind.word(Endpoint::new(TaskId(0), ContextNumber(0))), bytes);
             has_arrived[at] = true;
             pair.take_lines();
             let in_order = has_arrived.iter().take_while(|&&has_arrived| has_arrived).count();
@@ -444,7 +450,7 @@ fn messages_out_of_order_and_twice_are_taken_in_order_and_once() {
 #[ignore = "needs libfabric"]
 fn messages_with_fewer_keys_than_they_claim_are_dropped() {
     let mut pair = Pair::open();
-    let word = Kind::Keyed.word(NodeAddress { task: 0, context: 0 });
+    let word = Kind::Keyed.word(Endpoint::new(TaskId(0), ContextNumber(0)));
     for claimed in [0, 1, 3, 1 << 30, u32::MAX] {
         let mut bytes = vec![0; 4 + 3 * KEY_MESSAGE_BYTES + 2 * BEFORE_AREA_BYTES];
         bytes[..4].copy_from_slice(&claimed.to_le_bytes());
@@ -492,10 +498,10 @@ fn a_read_that_waits_for_a_key_ends_if_the_owner_closes() {
         return;
     }
     let to = PrivateBytes::new(100).expect("memory");
-    let owner = NodeAddress { task: 1, context: 0 };
+    let owner = Endpoint::new(TaskId(1), ContextNumber(0));
     let read = |pair: &Pair, region, id| {
         let handle = MemHandle { region, generation: 1 };
-        let from = RemoteMemory { task: 1, handle, offset: 0, ptag: 1 };
+        let from = RemoteMemory { task: TaskId(1), handle, offset: 0, ptag: 1 };
         pair.sender.far.read(owner, from, to.range(), id)
     };
     read(&pair, 5, 70).expect("it begins");

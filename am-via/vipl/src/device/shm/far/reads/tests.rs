@@ -3,6 +3,7 @@ use std::time::{Duration, Instant};
 use am_via_shm::PrivateBytes;
 
 use super::*;
+use crate::device::TaskId;
 
 /// Both sides, each with its endpoint. Each is the other's peer 0.
 struct Pair {
@@ -53,7 +54,7 @@ fn bytes(range: CheckedRange<'_>) -> Vec<u8> {
 }
 
 fn from(offset: u64) -> RemoteMemory {
-    RemoteMemory { task: 1, handle: HANDLE, offset, ptag: 1 }
+    RemoteMemory { task: TaskId(1), handle: HANDLE, offset, ptag: 1 }
 }
 
 #[test]
