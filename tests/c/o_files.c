@@ -1,5 +1,6 @@
 /* Files (MPI 5.0 chapter 14). Each check is one of the standard's sentences. */
 #include "check.h"
+#include <sys/resource.h>
 #include <unistd.h>
 
 static char name[512];
@@ -67,8 +68,8 @@ static void check_opening(void) {
         REFUSED(MPI_File_set_size(file, rank), MPI_ERR_NOT_SAME);
     CHECK(MPI_File_sync(file) == MPI_SUCCESS);
     CHECK(MPI_File_close(&file) == MPI_SUCCESS && file == MPI_FILE_NULL);
-    REFUSED(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_EXCL, MPI_INFO_NULL, &file),
-            MPI_ERR_FILE_EXISTS);
+    int exclusive = MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_EXCL;
+    REFUSED(MPI_File_open(MPI_COMM_WORLD, name, exclusive, MPI_INFO_NULL, &file), MPI_ERR_FILE_EXISTS);
     /* A file whose folder is a file. */
     char below[600];
     snprintf(below, sizeof below, "%s/below", name);
@@ -391,6 +392,44 @@ static void check_properties(void) {
     CHECK(MPI_File_close(&file) == MPI_SUCCESS);
 }
 
+/* 14.7: the system's errors by their classes. */
+static void check_system(void) {
+    MPI_File file;
+    MPI_Status status;
+    struct rlimit before, limit;
+    int number = 5;
+    char program[600];
+    if (!OWN)
+        return;
+    REFUSED(MPI_File_open(MPI_COMM_SELF, "", MPI_MODE_RDONLY, MPI_INFO_NULL, &file), MPI_ERR_BAD_FILE);
+    REFUSED(MPI_File_open(MPI_COMM_SELF, "/dev", MPI_MODE_RDONLY, MPI_INFO_NULL, &file), MPI_ERR_BAD_FILE);
+    /* A running program cannot be written. */
+    ssize_t len = readlink("/proc/self/exe", program, sizeof program - 1);
+    CHECK(len > 0);
+    program[len] = 0;
+    REFUSED(MPI_File_open(MPI_COMM_SELF, program, MPI_MODE_WRONLY, MPI_INFO_NULL, &file), MPI_ERR_FILE_IN_USE);
+    CHECK(MPI_File_open(MPI_COMM_SELF, "/dev/full", MPI_MODE_WRONLY, MPI_INFO_NULL, &file) == MPI_SUCCESS);
+    REFUSED(MPI_File_write(file, &number, 1, MPI_INT, &status), MPI_ERR_NO_SPACE);
+    CHECK(MPI_File_close(&file) == MPI_SUCCESS);
+    /* Nothing is mapped at address 0. */
+    CHECK(MPI_File_open(MPI_COMM_SELF, "/proc/self/mem", MPI_MODE_RDONLY, MPI_INFO_NULL, &file) == MPI_SUCCESS);
+    REFUSED(MPI_File_read_at(file, 0, &number, 1, MPI_INT, &status), MPI_ERR_IO);
+    CHECK(MPI_File_close(&file) == MPI_SUCCESS);
+    /* Beyond the limit of a file's size the system would end the process by a signal. What fits is written. */
+    file = open_file(MPI_MODE_WRONLY | MPI_MODE_CREATE | MPI_MODE_DELETE_ON_CLOSE);
+    getrlimit(RLIMIT_FSIZE, &before);
+    limit = before;
+    limit.rlim_cur = 4096;
+    setrlimit(RLIMIT_FSIZE, &limit);
+    static char bytes[8192];
+    REFUSED(MPI_File_write_at(file, 0, bytes, 8192, MPI_BYTE, &status), MPI_ERR_QUOTA);
+    REFUSED(MPI_File_set_size(file, 8192), MPI_ERR_QUOTA);
+    setrlimit(RLIMIT_FSIZE, &before);
+    MPI_Offset size_of_file;
+    CHECK(MPI_File_get_size(file, &size_of_file) == MPI_SUCCESS && size_of_file == 4096);
+    CHECK(MPI_File_close(&file) == MPI_SUCCESS);
+}
+
 /* The remaining forms of reading and writing, each at a place where the others do not write. */
 static void check_forms(void) {
     MPI_File file = open_file(MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_DELETE_ON_CLOSE);
@@ -461,6 +500,7 @@ int main(int argc, char **argv) {
     check_view_arguments();
     check_shared();
     check_split();
+    check_system();
     check_forms();
     check_properties();
     MPI_Barrier(MPI_COMM_WORLD);
