@@ -222,8 +222,9 @@ impl<T> Turns<T> {
         Part::PollsForAll
     }
 
-    /// For the thread that polls for all, after it has slept in its turn. If something has happened, which only another thread may know,
-    /// all threads look, and poll for a while. Otherwise they look once: what happened just before the sleep may have rung in vain.
+    /// For the thread that polls for all, after it has slept in its turn. If something has happened,
+    /// perhaps to another thread, all threads look and then poll for a while. If nothing has happened, they look once, because a ring just
+    /// before the sleep may have been lost.
     pub fn after_sleep(&self, waiter: &mut Waiter, has_happened: bool) {
         if has_happened {
             self.leave(waiter);

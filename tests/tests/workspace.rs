@@ -277,7 +277,7 @@ fn what_waits_in_a_turn_is_listed() {
     assert!(gone.is_empty(), "these do not wait: remove them from the list: {gone:?}");
 }
 
-/// Everybody who changes the project reads this file, so it is short. Each topic has a page under `docs/design`.
+/// `ARCHITECTURE.md` is short because everyone who changes the project reads it. Each topic has its own page under `docs/design`.
 #[test]
 fn the_architecture_fits_into_16_kib() {
     let bytes = read(root().join("ARCHITECTURE.md")).len();

@@ -54,8 +54,8 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// The supervisor of the tasks of `job` on host number `host`; `hosts` has the host of each task. `reaped_within`: how long the cause
-    /// of a death may be unknown because nobody has reaped the process.
+    /// The supervisor of the tasks of `job` on host number `host`; `hosts` has the host of each task. The
+    /// supervisor waits up to `reaped_within` for a dead process to be reaped, which tells the cause of its death.
     #[must_use]
     pub fn new(job: &Arc<JobOwner>, hosts: &[u32], host: u32, reaped_within: Duration) -> Self {
         let own = OwnNotices::new(job, hosts, host);

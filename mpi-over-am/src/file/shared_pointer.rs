@@ -62,11 +62,12 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
     pub fn seek_shared(&self, offset: i64, whence: Whence) -> Result<()> {
         let position = self.position_from(offset, whence, || self.shared_pointer.get());
         // Also if the position is wrong here: the other tasks wait.
-        self.agree(
-            position.as_ref().map_or(u64::MAX, |&position| position),
-            "positions of the shared pointer",
-        )?;
-        self.set_shared_pointer(position?)
+        let told = *position.as_ref().unwrap_or(&u64::MAX);
+        let agreed = self.agree(told, "positions of the shared pointer");
+        // The fault of this task comes first: that the tasks disagree follows from it.
+        let position = position?;
+        agreed?;
+        self.set_shared_pointer(position)
     }
 
     /// The shared pointer (`MPI_File_get_position_shared`), in elementary types.

@@ -281,8 +281,8 @@ fn a_dead_lock_beside_progress_threads_is_reported_without_being_asked_for() {
     end(job);
 }
 
-/// In a task of the job: two threads wait for counters that nobody increments. With one test thread, the test runs in the first thread;
-/// otherwise that thread would wait with a time limit.
+/// The job's task runs this test, too, and then has two threads that wait for counters. Nobody increments them. The task has one test
+/// thread, so the test runs in the process's first thread, which would otherwise wait with a time limit.
 #[test]
 fn threads_that_share_a_context_and_hang_are_reported_without_being_asked_for() {
     const IS_TASK: &str = "TEST_IS_TASK";

@@ -41,7 +41,7 @@ pub enum BusEvent<M> {
 
 #[derive(Debug)]
 enum LinkEvent<M> {
-    /// A supervisor that has proved who it is, and the answer that it waits for.
+    /// A supervisor has proved its identity. It waits for `answer`.
     Joined {
         link: std::net::TcpStream,
         answer: Message<M>,
