@@ -246,7 +246,7 @@ fn tasks_of_another_launcher_are_one_job() {
 
 #[test]
 #[cfg_attr(not(has_libfabric), ignore = "libfabric.so.1 was not found")]
-#[cfg_attr(not(may_unshare), ignore = "namespaces may not be made here (unshare)")]
+#[cfg_attr(all(has_libfabric, not(may_unshare)), ignore = "namespaces may not be made here (unshare)")]
 fn tasks_of_another_launcher_on_two_hosts_are_one_job() {
     let hosts = ["a", "b", "a", "b"];
     all_well(&launched("tasks_of_another_launcher_on_two_hosts_are_one_job", &hosts, add_ranks));
@@ -255,7 +255,7 @@ fn tasks_of_another_launcher_on_two_hosts_are_one_job() {
 /// Names do not decide: tasks of one name whose memory cannot be shared are tasks of several hosts, as in containers.
 #[test]
 #[cfg_attr(not(has_libfabric), ignore = "libfabric.so.1 was not found")]
-#[cfg_attr(not(may_unshare), ignore = "namespaces may not be made here (unshare)")]
+#[cfg_attr(all(has_libfabric, not(may_unshare)), ignore = "namespaces may not be made here (unshare)")]
 fn tasks_that_cannot_share_memory_are_on_several_hosts() {
     let hosts = ["", APART, "", APART];
     all_well(&launched("tasks_that_cannot_share_memory_are_on_several_hosts", &hosts, || {
@@ -302,7 +302,7 @@ fn the_death_of_a_task_is_told_to_the_others() {
 
 #[test]
 #[cfg_attr(not(has_libfabric), ignore = "libfabric.so.1 was not found")]
-#[cfg_attr(not(may_unshare), ignore = "namespaces may not be made here (unshare)")]
+#[cfg_attr(all(has_libfabric, not(may_unshare)), ignore = "namespaces may not be made here (unshare)")]
 fn the_death_of_a_task_is_told_to_other_hosts() {
     let hosts = ["a", "b", "c"];
     tells_of_the_death(&launched("the_death_of_a_task_is_told_to_other_hosts", &hosts, see_a_death));

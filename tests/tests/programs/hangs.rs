@@ -97,7 +97,7 @@ fn jobs_that_hang_are_reported_with_the_reason() {
 
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
-#[cfg_attr(not(has_libfabric), ignore = "libfabric.so.1 was not found")]
+#[cfg_attr(all(has_cc, not(has_libfabric)), ignore = "libfabric.so.1 was not found")]
 fn jobs_of_several_hosts_that_hang_are_reported() {
     at_once(&[
         a_task_on_another_host_that_does_not_come_to_a_barrier_is_found,

@@ -61,7 +61,7 @@ fn programs_are_one_file_with_manual_pages_completions_and_licences() {
 
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
-#[cfg_attr(not(has_pkg_config), ignore = "no pkg-config was found")]
+#[cfg_attr(all(has_cc, not(has_pkg_config)), ignore = "no pkg-config was found")]
 fn a_prefix_may_be_moved() {
     let scratch = installed("mpi-prefix-from");
     let to = Scratch::new("mpi-prefix-to");
@@ -81,7 +81,7 @@ fn a_prefix_may_be_moved() {
 
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
-#[cfg_attr(not(has_pkg_config), ignore = "no pkg-config was found")]
+#[cfg_attr(all(has_cc, not(has_pkg_config)), ignore = "no pkg-config was found")]
 fn pkg_config_finds_it() {
     let scratch = installed("mpi-prefix-pkg-config");
     let prefix = scratch.path();
@@ -96,8 +96,8 @@ fn pkg_config_finds_it() {
 
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
-#[cfg_attr(not(has_cmake), ignore = "no cmake was found")]
-#[cfg_attr(not(has_make), ignore = "no make was found")]
+#[cfg_attr(all(has_cc, not(has_cmake)), ignore = "no cmake was found")]
+#[cfg_attr(all(has_cc, has_cmake, not(has_make)), ignore = "no make was found")]
 fn cmake_finds_it() {
     let scratch = installed("mpi-prefix-cmake");
     let prefix = scratch.path();

@@ -577,7 +577,7 @@ fn a_task_that_ends_before_mpi_init_is_named_and_ends_the_job() {
 
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
-#[cfg_attr(not(has_valgrind), ignore = "no valgrind was found")]
+#[cfg_attr(all(has_cc, not(has_valgrind)), ignore = "no valgrind was found")]
 fn a_program_runs_under_valgrind_without_a_setting() {
     let scratch = Scratch::new("under-valgrind");
     let program = adder(&scratch);
