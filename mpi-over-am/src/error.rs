@@ -520,10 +520,8 @@ pub enum Error {
     /// A call after [`Environment::finalize`](crate::Environment::finalize).
     #[error("the environment was finalized: no further calls are possible")]
     Finalized,
-    /// The progress thread cannot be started.
-    #[error(
-        "the thread that makes progress cannot be started: {error}; the system may allow no more threads"
-    )]
+    /// A thread of the library cannot be started, or has ended.
+    #[error("a thread of the library cannot run: {error}; the system may allow no more threads")]
     Thread {
         /// The system's error.
         error: std::io::Error,

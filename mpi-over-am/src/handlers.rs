@@ -548,6 +548,7 @@ impl HandlerSet for MpiHandlers {
 
     fn add_to_facts(&self, facts: &mut WaitFacts) {
         facts.has_threads |= self.has_threads;
+        facts.may_end_alone |= self.requests.wait_for_helper();
         facts.operations.extend(self.waits_for_lock_of.map(|task| UnderWay {
             what: "window lock".into(),
             partner: Some(task),

@@ -83,6 +83,7 @@ pub mod events;
 pub mod file;
 mod group;
 mod handlers;
+mod helper_thread;
 mod hints;
 mod hosts;
 mod info;

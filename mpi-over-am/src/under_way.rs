@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::board::{Boards, Ticket};
 use crate::error::{Error, Result};
+use crate::helper_thread::HelperThread;
 use crate::op::Combine;
 use crate::request_id::RequestId;
 use crate::request_table::{Schedule, Step};
@@ -39,6 +40,7 @@ pub(crate) struct Schedules {
     outside: Vec<RequestId>,
     /// Partitioned receives whose round has begun, and which wait for the sender's description.
     pub(crate) to_meet: Vec<RequestId>,
+    pub(crate) helper: HelperThread,
 }
 
 impl Schedules {

@@ -41,6 +41,14 @@ fn raise(object: &FileObject, handle: MPI_File, function: &str, failure: &Failur
     raise_through(object.errhandler.get(), handle.0, of, function, failure)
 }
 
+/// Runs the error handler of the file whose tasks communicate under a context id, for the failure of a request; `None`: no file does.
+#[cold]
+pub(crate) fn raise_of_file(mpi: &Mpi, context_id: u32, function: &str, failure: &Failure) -> Option<c_int> {
+    let handle = mpi.files.find(|object| object.file.has_context_id(context_id))?;
+    let object = mpi.files.get(handle)?;
+    Some(raise(&object, MPI_File(handle), function, failure))
+}
+
 fn file_of(mpi: &Mpi, handle: MPI_File) -> Outcome<Rc<FileObject>> {
     mpi.files.get(handle.0).ok_or_else(|| {
         let what = match handle {

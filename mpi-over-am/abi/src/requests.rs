@@ -18,6 +18,7 @@ use crate::constants::{MPI_REQUEST_NULL, MPI_SUCCESS, MPI_UNDEFINED};
 use crate::engine::Communicator;
 use crate::errors::{finish, finish_alone};
 use crate::failure::{Failure, Outcome, elements, not_null};
+use crate::files::raise_of_file;
 use crate::state::{Mpi, entered};
 use crate::statuses::{store, store_cancelled, store_empty, store_failed};
 use crate::types::{MPI_Comm, MPI_Request, MPI_Status};
@@ -39,7 +40,7 @@ pub(crate) fn keep_request(communicator: &Communicator, id: RequestId) -> MPI_Re
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Owner {
     Communicator(MPI_Comm),
-    /// The communicator with this context id; `None`: no communicator.
+    /// The communicator with this context id, or the file that has such a communicator; `None`: neither.
     Context(Option<u32>),
 }
 
@@ -145,7 +146,8 @@ fn outcome_of_several(first_failure: Option<Owner>, of: &mut Owner) -> Outcome<(
     }
 }
 
-/// Runs a call about requests; a failure goes to the error handler of the communicator of the request that failed.
+/// Runs a call about requests; a failure goes to the error handler of the communicator or the file of the
+/// request that failed.
 #[inline(always)]
 pub(crate) fn on_requests(function: &str, call: impl FnOnce(&Mpi, &mut Owner) -> Outcome<()>) -> c_int {
     let mpi = entered!(function);
@@ -162,9 +164,11 @@ fn failed(mpi: &Mpi, of: Owner, function: &str, failure: Failure) -> c_int {
         Owner::Communicator(comm) => mpi.communicator(comm),
         Owner::Context(context_id) => context_id.and_then(|context_id| mpi.communicator_with(context_id)),
     };
-    match object {
-        Some(object) => finish(&object, function, Err(failure)),
-        None => finish_alone(mpi, function, Err(failure)),
+    match (object, of) {
+        (Some(object), _) => finish(&object, function, Err(failure)),
+        (None, Owner::Context(Some(context_id))) => raise_of_file(mpi, context_id, function, &failure)
+            .unwrap_or_else(|| finish_alone(mpi, function, Err(failure))),
+        (None, _) => finish_alone(mpi, function, Err(failure)),
     }
 }
 

@@ -3,17 +3,18 @@
 use std::sync::Arc;
 
 use am_core::fabric::Fabric;
-use mpi_io::{LockKind, Moved, View};
+use mpi_io::{Moved, View};
 
 use super::File;
 use super::buffers::{Source, Target};
+use super::opened::Span;
 use crate::buffer::{RecvData, SendData};
 use crate::error::{ErrorClass, Result};
+use crate::helper_thread::Work;
 use crate::policy::{Field, LockPolicy};
-use crate::rank::ANY_SOURCE;
+use crate::progress::start_by_helper;
 use crate::request_id::RequestId;
 use crate::status::Status;
-use crate::tag::ANY_TAG;
 
 /// Where in the file an access begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,44 +27,28 @@ pub enum Place {
     Shared,
 }
 
-/// A part of a view's stream.
-pub(super) struct Span {
-    pub(super) view: Arc<View>,
-    /// The first byte.
-    pub(super) from: u64,
-    pub(super) len: u64,
-}
-
-/// The status of an access of `len` bytes.
-pub(super) const fn status_of(len: u64) -> Status {
-    Status::new(ANY_SOURCE, ANY_TAG, len)
-}
-
 impl<F: Fabric, L: LockPolicy> File<F, L> {
     /// Writes elements (`MPI_File_write` and the like).
     ///
     /// # Errors
     /// The file is only read; elements that are not whole elementary types; what the system refuses.
     pub fn write_data(&self, place: Place, data: &SendData) -> Result<Status> {
+        let (source, span) = self.prepare_write(place, data)?;
+        self.write_now(place, &source, &span)
+    }
+
+    pub(super) fn write_now(&self, place: Place, source: &Source, span: &Span) -> Result<Status> {
+        let moved = self.opened.write(span, source)?;
+        self.moved(place, span, &moved);
+        self.opened.written(span, moved, source)
+    }
+
+    fn prepare_write(&self, place: Place, data: &SendData) -> Result<(Source, Span)> {
         self.check_written()?;
         let view = self.view.get();
         let source = Source::new(&view, data)?;
         let span = self.span(view, place, source.len())?;
-        let moved =
-            self.alone(&span, LockKind::Exclusive, |view| self.write_stream(view, span.from, &source))?;
-        self.moved(place, &span, &moved);
-        self.written(&span, moved, data.packed_len())
-    }
-
-    /// The status of a write, or its error.
-    pub(super) fn written(&self, span: &Span, moved: Moved, len: u64) -> Result<Status> {
-        match moved.failure {
-            None => Ok(status_of(len)),
-            Some(error) => {
-                let doing = format!("only {} of {} bytes were written", moved.bytes, span.len);
-                Err(self.failed(&doing, &error))
-            }
-        }
+        Ok((source, span))
     }
 
     /// Reads elements (`MPI_File_read` and the like). The status has fewer bytes than the elements if the file ends before.
@@ -71,51 +56,74 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
     /// # Errors
     /// The file is only written; elements that are not whole elementary types; what the system refuses.
     pub fn read_data(&self, place: Place, data: &RecvData) -> Result<Status> {
+        let (target, span) = self.prepare_read(place, data)?;
+        self.read_now(place, target, &span)
+    }
+
+    pub(super) fn read_now(&self, place: Place, mut target: Target, span: &Span) -> Result<Status> {
+        let moved = self.opened.read(span, &mut target)?;
+        self.moved(place, span, &moved);
+        self.opened.was_read(span, moved, target)
+    }
+
+    fn prepare_read(&self, place: Place, data: &RecvData) -> Result<(Target, Span)> {
         self.check_read()?;
         let view = self.view.get();
-        let mut target = Target::new(&view, data)?;
+        let target = Target::new(&view, data)?;
         let span = self.span(view, place, target.len())?;
-        let moved =
-            self.alone(&span, LockKind::Shared, |view| self.read_stream(view, span.from, &mut target))?;
-        self.moved(place, &span, &moved);
-        self.was_read(&span, moved, target)
+        Ok((target, span))
     }
 
-    /// The status of a read, or its error.
-    pub(super) fn was_read(&self, span: &Span, moved: Moved, target: Target<'_>) -> Result<Status> {
-        match moved.failure {
-            None => target.end(moved.bytes).map(status_of),
-            Some(error) => {
-                let doing = format!("only {} of {} bytes were read", moved.bytes, span.len);
-                Err(self.failed(&doing, &error))
-            }
-        }
-    }
-
-    /// Like [`write_data`](Self::write_data), as a request, which is complete at once (`MPI_File_iwrite` and the like).
+    /// Starts a write (`MPI_File_iwrite` and the like), which the helper thread carries out after the accesses that were started before.
+    /// The pointer moves at once, by as much as is to be written. What the system refuses is the result of the request.
     ///
     /// # Errors
-    /// Those of [`write_data`](Self::write_data).
+    /// The file is only read; elements that are not whole elementary types; the helper thread cannot be started.
     pub fn start_write_data(&self, place: Place, data: &SendData) -> Result<RequestId> {
-        self.complete(self.write_data(place, data)?)
+        let (source, span) = self.prepare_write(place, data)?;
+        self.start_write(place, source, span)
     }
 
-    /// Like [`read_data`](Self::read_data), as a request, which is complete at once (`MPI_File_iread` and the like).
+    /// Starts a read (`MPI_File_iread` and the like), in the same way as [`start_write_data`](Self::start_write_data).
     ///
     /// # Errors
-    /// Those of [`read_data`](Self::read_data).
+    /// The file is only written; elements that are not whole elementary types; the helper thread cannot be started.
     pub fn start_read_data(&self, place: Place, data: &RecvData) -> Result<RequestId> {
-        self.complete(self.read_data(place, data)?)
+        let (target, span) = self.prepare_read(place, data)?;
+        self.start_read(place, target, span)
     }
 
-    /// A request for an operation that is complete.
-    fn complete(&self, status: Status) -> Result<RequestId> {
-        let mut state = self.communicator.state()?;
-        let requests = &mut state.handlers().requests;
-        let request = requests.insert(false);
-        requests.set_status(request, status);
-        requests.end(request, None);
+    pub(super) fn start_write(&self, place: Place, source: Source, span: Span) -> Result<RequestId> {
+        self.moved(place, &span, &Moved { bytes: span.len, failure: None });
+        let opened = Arc::clone(&self.opened);
+        self.start(Box::new(move || {
+            let moved = opened.write(&span, &source)?;
+            opened.written(&span, moved, &source)
+        }))
+    }
+
+    pub(super) fn start_read(&self, place: Place, mut target: Target, span: Span) -> Result<RequestId> {
+        self.moved(place, &span, &Moved { bytes: span.len, failure: None });
+        let opened = Arc::clone(&self.opened);
+        self.start(Box::new(move || {
+            let moved = opened.read(&span, &mut target)?;
+            opened.was_read(&span, moved, target)
+        }))
+    }
+
+    fn start(&self, work: Work) -> Result<RequestId> {
+        let request = start_by_helper(&mut *self.communicator.state()?, work)?;
+        self.communicator.own_request(request);
         Ok(request)
+    }
+
+    /// Waits until the helper thread has carried out the accesses to this file that were started. Their requests stay.
+    pub(super) fn finish_started(&self) -> Result<()> {
+        if Arc::strong_count(&self.opened) == 1 {
+            return Ok(());
+        }
+        let last = self.start(Box::new(|| Ok(Status::EMPTY)))?;
+        self.communicator.wait(last).map(drop)
     }
 
     /// The part of the stream that an access of `len` bytes moves. Moves the shared pointer.
@@ -137,15 +145,16 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
 
     /// The part of the stream from a position on, in elementary types.
     pub(super) fn span_at(&self, view: Arc<View>, position: u64, len: u64) -> Result<Span> {
+        let is_atomic = self.is_atomic.get();
         let from = position.checked_mul(view.etype_bytes()).filter(|&from| view.has(from, len));
         match from {
-            Some(from) => Ok(Span { view, from, len }),
-            None if len == 0 => Ok(Span { view, from: 0, len }),
+            Some(from) => Ok(Span { view, from, len, is_atomic }),
+            None if len == 0 => Ok(Span { view, from: 0, len, is_atomic }),
             None => {
                 let what = format!(
                     "the view has no {len} bytes from position {position} on: it is empty, or ends before"
                 );
-                Err(self.refused(ErrorClass::Argument, what))
+                Err(self.opened.refused(ErrorClass::Argument, what))
             }
         }
     }
@@ -157,7 +166,7 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
             return Ok(len / etype);
         }
         let what = format!("an access of {len} bytes is not one of whole etypes, which have {etype} bytes");
-        Err(self.refused(ErrorClass::Argument, what))
+        Err(self.opened.refused(ErrorClass::Argument, what))
     }
 
     /// Moves the individual pointer behind the elementary types that were accessed.
@@ -165,23 +174,5 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
         if place == Place::Pointer {
             self.pointer.set((span.from + moved.bytes).div_ceil(span.view.etype_bytes()));
         }
-    }
-
-    /// Runs an access. If the file is atomic, no access of another task to bytes between its first and its last overlaps with it.
-    pub(super) fn alone(
-        &self,
-        span: &Span,
-        kind: LockKind,
-        access: impl FnOnce(&View) -> Moved,
-    ) -> Result<Moved> {
-        if !self.is_atomic.get() || span.len == 0 {
-            return Ok(access(&span.view));
-        }
-        let last = span.from + span.len - 1;
-        let bytes = span.view.offset_of(span.from)..span.view.offset_of(last) + 1;
-        self.disk.lock(&bytes, kind).map_err(|error| self.failed("its bytes cannot be locked", &error))?;
-        let moved = access(&span.view);
-        self.disk.unlock(&bytes).map_err(|error| self.failed("its bytes cannot be unlocked", &error))?;
-        Ok(moved)
     }
 }

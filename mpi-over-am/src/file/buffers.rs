@@ -1,37 +1,37 @@
 //! The bytes of a program's elements in the form that the file has.
 
-use am_core::fabric::Fabric;
-use mpi_io::{Moved, Representation, View, read, write};
+use mpi_io::{Moved, Representation, View};
 
-use super::File;
-use crate::buffer::{RecvData, SendData, with_slice, with_slice_mut};
+use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
-use crate::policy::LockPolicy;
 
 /// Elements that are not contiguous are copied in parts of this number of bytes.
 const PART_BYTES: usize = 4 << 20;
 
 /// Elements to be written.
-pub(super) enum Source<'a> {
+pub(super) enum Source {
     /// In the machine's form.
-    Native(&'a SendData),
-    /// In external32.
-    External(Vec<u8>),
+    Native(SendData),
+    /// In external32; and their length in the machine's form.
+    External { bytes: Vec<u8>, native_len: u64 },
 }
 
 /// Elements to be read into.
-pub(super) enum Target<'a> {
+pub(super) enum Target {
     /// In the machine's form.
-    Native(&'a RecvData),
+    Native(RecvData),
     /// In external32, converted when all bytes were read.
-    External(&'a RecvData, Vec<u8>),
+    External(RecvData, Vec<u8>),
 }
 
-impl<'a> Source<'a> {
-    pub(super) fn new(view: &View, data: &'a SendData) -> Result<Self> {
+impl Source {
+    pub(super) fn new(view: &View, data: &SendData) -> Result<Self> {
         match view.representation() {
-            Representation::Native | Representation::Internal => Ok(Self::Native(data)),
-            Representation::External32 => data.pack_external32().map(Self::External),
+            Representation::Native | Representation::Internal => Ok(Self::Native(data.clone())),
+            Representation::External32 => {
+                let bytes = data.pack_external32()?;
+                Ok(Self::External { bytes, native_len: data.packed_len() })
+            }
         }
     }
 
@@ -39,7 +39,15 @@ impl<'a> Source<'a> {
     pub(super) fn len(&self) -> u64 {
         match self {
             Self::Native(data) => data.packed_len(),
-            Self::External(bytes) => bytes.len() as u64,
+            Self::External { bytes, .. } => bytes.len() as u64,
+        }
+    }
+
+    /// Length in bytes of memory.
+    pub(super) fn native_len(&self) -> u64 {
+        match self {
+            Self::Native(data) => data.packed_len(),
+            Self::External { native_len, .. } => *native_len,
         }
     }
 
@@ -51,18 +59,20 @@ impl<'a> Source<'a> {
                 message.resize(start + to_usize(len), 0);
                 data.pack(from, &mut message[start..]);
             }
-            Self::External(bytes) => message.extend_from_slice(&bytes[to_usize(from)..to_usize(from + len)]),
+            Self::External { bytes, .. } => {
+                message.extend_from_slice(&bytes[to_usize(from)..to_usize(from + len)])
+            }
         }
     }
 }
 
-impl<'a> Target<'a> {
-    pub(super) fn new(view: &View, data: &'a RecvData) -> Result<Self> {
+impl Target {
+    pub(super) fn new(view: &View, data: &RecvData) -> Result<Self> {
         match view.representation() {
-            Representation::Native | Representation::Internal => Ok(Self::Native(data)),
+            Representation::Native | Representation::Internal => Ok(Self::Native(data.clone())),
             Representation::External32 => {
                 let len = data.datatype().external32_len(data.count())?;
-                Ok(Self::External(data, vec![0; to_usize(len)]))
+                Ok(Self::External(data.clone(), vec![0; to_usize(len)]))
             }
         }
     }
@@ -102,42 +112,9 @@ impl<'a> Target<'a> {
     }
 }
 
-impl<F: Fabric, L: LockPolicy> File<F, L> {
-    /// Writes elements as the stream's bytes from `from` on.
-    pub(super) fn write_stream(&self, view: &View, from: u64, source: &Source<'_>) -> Moved {
-        let data = match source {
-            Source::External(bytes) => return write(&*self.disk, view, from, bytes),
-            Source::Native(data) => data,
-        };
-        if let Some(bytes) = data.as_bytes() {
-            return with_slice(bytes, |bytes| write(&*self.disk, view, from, bytes));
-        }
-        in_parts(data.packed_len(), |offset, part| {
-            data.pack(offset, part);
-            write(&*self.disk, view, from + offset, part)
-        })
-    }
-
-    /// Reads the stream's bytes from `from` on into elements.
-    pub(super) fn read_stream(&self, view: &View, from: u64, target: &mut Target<'_>) -> Moved {
-        let data = match target {
-            Target::External(_, bytes) => return read(&*self.disk, view, from, bytes),
-            Target::Native(data) => data,
-        };
-        if let Some(buffer) = data.as_buffer() {
-            return with_slice_mut(buffer, |bytes| read(&*self.disk, view, from, bytes));
-        }
-        in_parts(data.packed_len(), |offset, part| {
-            let moved = read(&*self.disk, view, from + offset, part);
-            data.unpack(offset, &part[..to_usize(moved.bytes)]);
-            moved
-        })
-    }
-}
-
 /// Moves `len` bytes in parts, each by a call that gets the offset and memory for the part; ends behind the first part that is not moved
 /// whole.
-fn in_parts(len: u64, mut part: impl FnMut(u64, &mut [u8]) -> Moved) -> Moved {
+pub(super) fn in_parts(len: u64, mut part: impl FnMut(u64, &mut [u8]) -> Moved) -> Moved {
     let mut memory = vec![0; PART_BYTES.min(to_usize(len))];
     let mut all = Moved::default();
     while all.bytes < len && all.failure.is_none() {

@@ -9,8 +9,8 @@ use std::ops::Range;
 use am_core::fabric::Fabric;
 use mpi_io::{Domains, Moved, Selection, View, read_together, write_together};
 
-use super::access::Span;
 use super::buffers::{Source, Target, to_usize};
+use super::opened::Span;
 use super::{File, Place, code_of, error_of};
 use crate::buffer::{RecvData, SendData};
 use crate::collective::Placement;
@@ -102,42 +102,21 @@ impl Aggregators {
     }
 }
 
+/// A collective access after the tasks have met.
+pub(super) enum Met<D> {
+    /// The aggregators have moved the data.
+    Over(Status),
+    /// Each task accesses its own part.
+    Own(D, Span),
+}
+
 impl<F: Fabric, L: LockPolicy> File<F, L> {
     /// Writes elements, together with all other tasks (`MPI_File_write_all`, `MPI_File_write_at_all`). Collective.
     ///
     /// # Errors
     /// Those of [`write_data`](Self::write_data). If a task could not write data of others, all tasks get its error.
     pub fn write_data_all(&self, place: Place, data: &SendData) -> Result<Status> {
-        self.check_written()?;
-        let view = self.view.get();
-        let prepared = Source::new(&view, data).and_then(|source| {
-            let span = self.span(view, self.check_place(place)?, source.len())?;
-            Ok((source, span))
-        });
-        self.write_prepared(place, prepared, data)
-    }
-
-    fn write_prepared(
-        &self,
-        place: Place,
-        prepared: Result<(Source<'_>, Span)>,
-        data: &SendData,
-    ) -> Result<Status> {
-        let aggregators = self.meet(prepared.as_ref().ok().map(|(_, span)| span), "romio_cb_write")?;
-        let Some(aggregators) = aggregators else {
-            let (source, span) = prepared?;
-            let moved = self.alone(&span, mpi_io::LockKind::Exclusive, |view| {
-                self.write_stream(view, span.from, &source)
-            })?;
-            self.moved(place, &span, &moved);
-            return self.written(&span, moved, data.packed_len());
-        };
-        let written = self.write_by(&aggregators, prepared.as_ref().ok())?;
-        let failure = self.tell(written)?;
-        let (_, span) = prepared?;
-        let moved = Moved { bytes: if failure.is_none() { span.len } else { 0 }, failure };
-        self.moved(place, &span, &moved);
-        self.written(&span, moved, data.packed_len())
+        self.write_met(place, self.meet_to_write(place, data)?)
     }
 
     /// Reads elements, together with all other tasks (`MPI_File_read_all`, `MPI_File_read_at_all`). Collective.
@@ -145,6 +124,36 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
     /// # Errors
     /// Those of [`read_data`](Self::read_data). If a task could not read data of others, all tasks get its error.
     pub fn read_data_all(&self, place: Place, data: &RecvData) -> Result<Status> {
+        self.read_met(place, self.meet_to_read(place, data)?)
+    }
+
+    /// Writes the elements of all tasks at the shared pointer, in the order of the ranks (`MPI_File_write_ordered`). Collective.
+    ///
+    /// # Errors
+    /// Those of [`write_data_all`](Self::write_data_all).
+    pub fn write_data_ordered(&self, data: &SendData) -> Result<Status> {
+        self.write_met(Place::Shared, self.meet_to_write_ordered(data)?)
+    }
+
+    /// Reads the elements of all tasks at the shared pointer, in the order of the ranks (`MPI_File_read_ordered`). Collective.
+    ///
+    /// # Errors
+    /// Those of [`read_data_all`](Self::read_data_all).
+    pub fn read_data_ordered(&self, data: &RecvData) -> Result<Status> {
+        self.read_met(Place::Shared, self.meet_to_read_ordered(data)?)
+    }
+
+    pub(super) fn meet_to_write(&self, place: Place, data: &SendData) -> Result<Met<Source>> {
+        self.check_written()?;
+        let view = self.view.get();
+        let prepared = Source::new(&view, data).and_then(|source| {
+            let span = self.span(view, self.check_place(place)?, source.len())?;
+            Ok((source, span))
+        });
+        self.write_prepared(place, prepared)
+    }
+
+    pub(super) fn meet_to_read(&self, place: Place, data: &RecvData) -> Result<Met<Target>> {
         self.check_read()?;
         let view = self.view.get();
         let prepared = Target::new(&view, data).and_then(|target| {
@@ -154,29 +163,7 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
         self.read_prepared(place, prepared)
     }
 
-    fn read_prepared(&self, place: Place, mut prepared: Result<(Target<'_>, Span)>) -> Result<Status> {
-        let aggregators = self.meet(prepared.as_ref().ok().map(|(_, span)| span), "romio_cb_read")?;
-        let Some(aggregators) = aggregators else {
-            let (mut target, span) = prepared?;
-            let moved = self.alone(&span, mpi_io::LockKind::Shared, |view| {
-                self.read_stream(view, span.from, &mut target)
-            })?;
-            self.moved(place, &span, &moved);
-            return self.was_read(&span, moved, target);
-        };
-        let (read, bytes) = self.read_by(&aggregators, prepared.as_mut().ok())?;
-        let failure = self.tell(read)?;
-        let (target, span) = prepared?;
-        let moved = Moved { bytes, failure };
-        self.moved(place, &span, &moved);
-        self.was_read(&span, moved, target)
-    }
-
-    /// Writes the elements of all tasks at the shared pointer, in the order of the ranks (`MPI_File_write_ordered`). Collective.
-    ///
-    /// # Errors
-    /// Those of [`write_data_all`](Self::write_data_all).
-    pub fn write_data_ordered(&self, data: &SendData) -> Result<Status> {
+    pub(super) fn meet_to_write_ordered(&self, data: &SendData) -> Result<Met<Source>> {
         self.check_written()?;
         let view = self.view.get();
         let source = Source::new(&view, data);
@@ -185,14 +172,10 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
             let span = self.span_at(view, position?, source.len())?;
             Ok((source, span))
         });
-        self.write_prepared(Place::Shared, prepared, data)
+        self.write_prepared(Place::Shared, prepared)
     }
 
-    /// Reads the elements of all tasks at the shared pointer, in the order of the ranks (`MPI_File_read_ordered`). Collective.
-    ///
-    /// # Errors
-    /// Those of [`read_data_all`](Self::read_data_all).
-    pub fn read_data_ordered(&self, data: &RecvData) -> Result<Status> {
+    pub(super) fn meet_to_read_ordered(&self, data: &RecvData) -> Result<Met<Target>> {
         self.check_read()?;
         let view = self.view.get();
         let target = Target::new(&view, data);
@@ -202,6 +185,46 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
             Ok((target, span))
         });
         self.read_prepared(Place::Shared, prepared)
+    }
+
+    fn write_prepared(&self, place: Place, prepared: Result<(Source, Span)>) -> Result<Met<Source>> {
+        let aggregators = self.meet(prepared.as_ref().ok().map(|(_, span)| span), "romio_cb_write")?;
+        let Some(aggregators) = aggregators else {
+            return prepared.map(|(source, span)| Met::Own(source, span));
+        };
+        let written = self.write_by(&aggregators, prepared.as_ref().ok())?;
+        let failure = self.tell(written)?;
+        let (source, span) = prepared?;
+        let moved = Moved { bytes: if failure.is_none() { span.len } else { 0 }, failure };
+        self.moved(place, &span, &moved);
+        self.opened.written(&span, moved, &source).map(Met::Over)
+    }
+
+    fn read_prepared(&self, place: Place, mut prepared: Result<(Target, Span)>) -> Result<Met<Target>> {
+        let aggregators = self.meet(prepared.as_ref().ok().map(|(_, span)| span), "romio_cb_read")?;
+        let Some(aggregators) = aggregators else {
+            return prepared.map(|(target, span)| Met::Own(target, span));
+        };
+        let (read, bytes) = self.read_by(&aggregators, prepared.as_mut().ok())?;
+        let failure = self.tell(read)?;
+        let (target, span) = prepared?;
+        let moved = Moved { bytes, failure };
+        self.moved(place, &span, &moved);
+        self.opened.was_read(&span, moved, target).map(Met::Over)
+    }
+
+    fn write_met(&self, place: Place, met: Met<Source>) -> Result<Status> {
+        match met {
+            Met::Over(status) => Ok(status),
+            Met::Own(source, span) => self.write_now(place, &source, &span),
+        }
+    }
+
+    fn read_met(&self, place: Place, met: Met<Target>) -> Result<Status> {
+        match met {
+            Met::Over(status) => Ok(status),
+            Met::Own(target, span) => self.read_now(place, target, &span),
+        }
     }
 
     /// Moves the shared pointer behind the data of all tasks; returns the position of this task's data. A task whose arguments are wrong
@@ -222,7 +245,7 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
     fn check_place(&self, place: Place) -> Result<Place> {
         if place == Place::Shared {
             let what = "a collective access at the shared pointer is an ordered one: call read_ordered or write_ordered";
-            return Err(self.refused(ErrorClass::Argument, what));
+            return Err(self.opened.refused(ErrorClass::Argument, what));
         }
         Ok(place)
     }
@@ -298,11 +321,7 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
         self.communicator.task_of(rank).map_or(rank, |task| task.0)
     }
 
-    fn write_by(
-        &self,
-        aggregators: &Aggregators,
-        own: Option<&(Source<'_>, Span)>,
-    ) -> Result<io::Result<()>> {
+    fn write_by(&self, aggregators: &Aggregators, own: Option<&(Source, Span)>) -> Result<io::Result<()>> {
         let (mut written, mut buffer) = (Ok(()), Vec::new());
         for round in 0..aggregators.domains.rounds() {
             let mut messages = vec![Vec::new(); aggregators.tasks as usize];
@@ -327,7 +346,7 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
                 return Err(Error::Protocol { peer: self.task_of(rank), what });
             }
             // After an error, too, the other tasks go on with their rounds.
-            written = written.and_then(|()| write_together(&*self.disk, &window, &tasks, &mut buffer));
+            written = written.and_then(|()| write_together(&*self.opened.disk, &window, &tasks, &mut buffer));
         }
         Ok(written)
     }
@@ -336,7 +355,7 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
     fn read_by(
         &self,
         aggregators: &Aggregators,
-        mut own: Option<&mut (Target<'_>, Span)>,
+        mut own: Option<&mut (Target, Span)>,
     ) -> Result<(io::Result<()>, u64)> {
         let (mut failure, mut buffer, mut end) = (Ok(()), Vec::new(), u64::MAX);
         for round in 0..aggregators.domains.rounds() {
@@ -358,7 +377,7 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
             // An answer begins with the end of the file.
             let mut tasks: Vec<_> =
                 selected.into_iter().map(|(selection, _)| (selection, vec![0; size_of::<u64>()])).collect();
-            let found = read_together(&*self.disk, &window, &mut tasks, &mut buffer);
+            let found = read_together(&*self.opened.disk, &window, &mut tasks, &mut buffer);
             let end_here = found.end.unwrap_or(u64::MAX).to_le_bytes();
             let answers: Vec<_> = tasks
                 .into_iter()

@@ -1,13 +1,14 @@
 //! Files (MPI 5.0 chapter 14): a task reads and writes the bytes that its view selects, alone or together with the other tasks.
 //!
 //! The crate `mpi-io` has what needs no communication: views, access to the pieces of a file, the plan of collective access. Here are the
-//! calls, what the tasks tell each other in them, and the pointers. When a call returns, its data are in the file or in memory: calls that
-//! start an operation, too, carry it out at once.
+//! calls, what the tasks tell each other in them, and the pointers. Calls that start an access
+//! pass it to the task's helper thread.
 
 mod access;
 mod buffers;
 mod collective;
 mod open;
+mod opened;
 mod pointers;
 mod shared_pointer;
 mod size;
@@ -15,15 +16,16 @@ mod split;
 mod typed;
 mod view;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use am_core::fabric::Fabric;
+use mpi_io::View;
 pub use mpi_io::{AccessMode, Representation};
-use mpi_io::{Disk, View};
 
 pub use access::Place;
 pub use open::delete;
+use opened::Opened;
 pub use pointers::Whence;
 use shared_pointer::SharedPointer;
 use split::Begun;
@@ -63,9 +65,8 @@ use crate::properties::Properties;
 #[derive(Debug)]
 pub struct File<F: Fabric = JobFabric, L: LockPolicy = OneThread> {
     communicator: Communicator<F, L>,
-    path: PathBuf,
+    opened: Arc<Opened>,
     mode: AccessMode,
-    disk: Arc<dyn Disk>,
     view: L::Field<Arc<View>>,
     /// The individual pointer, in elementary types.
     pointer: L::Field<u64>,
@@ -88,10 +89,16 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
         self.communicator.rank()
     }
 
+    /// Whether the requests of accesses to this file have this context id.
+    #[must_use]
+    pub fn has_context_id(&self, context_id: u32) -> bool {
+        self.communicator.has_context_id(context_id)
+    }
+
     /// The file's name, as this task has given it.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.opened.path
     }
 
     /// How the file was opened (`MPI_File_get_amode`).
@@ -109,18 +116,6 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
     /// A hint that is a number.
     fn number_of(&self, hint: &str) -> Option<u64> {
         self.properties.info().get(hint).ok().flatten().and_then(|value| value.parse().ok())
-    }
-
-    /// An error that is about this file.
-    #[cold]
-    fn refused(&self, class: ErrorClass, what: impl Into<String>) -> Error {
-        about(&self.path, class, what)
-    }
-
-    /// An error of the system.
-    #[cold]
-    fn failed(&self, doing: &str, error: &std::io::Error) -> Error {
-        failed(&self.path, doing, error)
     }
 }
 

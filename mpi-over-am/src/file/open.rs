@@ -7,6 +7,7 @@ use std::sync::Arc;
 use am_core::fabric::Fabric;
 use mpi_io::{AccessMode, Disk, LocalFile, View};
 
+use super::opened::Opened;
 use super::shared_pointer::SharedPointer;
 use super::{File, about, code_of, error_of, failed};
 use crate::attribute::ObjectKind;
@@ -45,9 +46,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let shared_pointer = SharedPointer::new(&own)?;
         let file = File {
             communicator: own,
-            path: path.to_owned(),
+            opened: Arc::new(Opened::new(path.to_owned(), disk)),
             mode,
-            disk,
             view: L::Field::new(Arc::new(View::of_bytes())),
             pointer: L::Field::new(0),
             shared_pointer,
@@ -89,15 +89,18 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
 }
 
 impl<F: Fabric, L: LockPolicy> File<F, L> {
-    /// Closes the file (`MPI_File_close`). Collective. A file with [`AccessMode::DELETE_ON_CLOSE`] is then deleted.
+    /// Closes the file (`MPI_File_close`). Collective. Waits for accesses that were started and have not ended. A file with
+    /// [`AccessMode::DELETE_ON_CLOSE`] is then deleted.
     ///
     /// # Errors
     /// A collective call was begun and not ended; the death of a task; the file cannot be deleted.
     pub fn close(self) -> Result<()> {
         self.check_close()?;
-        let Self { communicator, path, mode, disk, shared_pointer, .. } = self;
+        self.finish_started()?;
+        let Self { communicator, opened, mode, shared_pointer, .. } = self;
+        let path = opened.path.clone();
         // The system's last reference to the file, before any task deletes it.
-        drop(disk);
+        drop(opened);
         // Also ends the epoch in which all tasks access the shared pointer, when all have come here.
         shared_pointer.free()?;
         if !mode.has(AccessMode::DELETE_ON_CLOSE) {
@@ -118,7 +121,7 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
     pub fn check_close(&self) -> Result<()> {
         match self.split.with(|begun| begun.as_ref().map(super::split::Begun::call)) {
             None => Ok(()),
-            Some(call) => Err(self.refused(
+            Some(call) => Err(self.opened.refused(
                 ErrorClass::Other,
                 format!("{call} was not ended: call its _end before the file is closed"),
             )),

@@ -53,7 +53,7 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
         };
         from.checked_add_signed(offset).ok_or_else(|| {
             let what = format!("a seek by {offset} from position {from} leads before the start of the view");
-            self.refused(ErrorClass::Argument, what)
+            self.opened.refused(ErrorClass::Argument, what)
         })
     }
 
@@ -68,7 +68,7 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
         if self.mode.has(AccessMode::SEQUENTIAL) {
             let what =
                 "it was opened with MPI_MODE_SEQUENTIAL, so only calls with the shared pointer can access it";
-            return Err(self.refused(ErrorClass::UnsupportedOperation, what));
+            return Err(self.opened.refused(ErrorClass::UnsupportedOperation, what));
         }
         Ok(())
     }
@@ -77,7 +77,7 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
         if self.mode.writes() {
             Ok(())
         } else {
-            Err(self.refused(ErrorClass::ReadOnly, "it was opened for reading only"))
+            Err(self.opened.refused(ErrorClass::ReadOnly, "it was opened for reading only"))
         }
     }
 
@@ -85,7 +85,7 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
         if self.mode.reads() {
             Ok(())
         } else {
-            Err(self.refused(ErrorClass::Access, "it was opened for writing only"))
+            Err(self.opened.refused(ErrorClass::Access, "it was opened for writing only"))
         }
     }
 }

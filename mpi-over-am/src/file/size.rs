@@ -15,7 +15,7 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
     /// # Errors
     /// Those of the system.
     pub fn len(&self) -> Result<u64> {
-        self.disk.len().map_err(|error| self.failed("its size is unknown", &error))
+        self.opened.disk.len().map_err(|error| self.opened.failed("its size is unknown", &error))
     }
 
     /// Whether the file has no bytes.
@@ -31,7 +31,7 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
     /// # Errors
     /// The tasks give different sizes; the file is only read; what the system refuses.
     pub fn set_len(&self, bytes: u64) -> Result<()> {
-        self.change("its size cannot be set", bytes, || self.disk.set_len(bytes))
+        self.change("its size cannot be set", bytes, || self.opened.disk.set_len(bytes))
     }
 
     /// Makes sure that the first `bytes` bytes have room on the disk (`MPI_File_preallocate`). Collective. A shorter file becomes that
@@ -40,7 +40,7 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
     /// # Errors
     /// Those of [`set_len`](Self::set_len); there is no room.
     pub fn preallocate(&self, bytes: u64) -> Result<()> {
-        self.change("the space cannot be reserved", bytes, || self.disk.allocate(bytes))
+        self.change("the space cannot be reserved", bytes, || self.opened.disk.allocate(bytes))
     }
 
     /// Lets one task change the file, when all have come here; all get its error.
@@ -52,7 +52,7 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
             code[0] = code_of(change().err().as_ref());
         }
         self.communicator.broadcast_words(&mut code, 0)?;
-        if code[0] == 0 { Ok(()) } else { Err(self.failed(doing, &error_of(code[0]))) }
+        if code[0] == 0 { Ok(()) } else { Err(self.opened.failed(doing, &error_of(code[0]))) }
     }
 
     /// Checks that all tasks have the same value; waits for all of them.
@@ -62,7 +62,7 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
             None => Ok(()),
             Some(other) => {
                 let text = format!("the tasks give different {what}: {value} here, {} elsewhere", other[0]);
-                Err(self.refused(ErrorClass::NotSame, text))
+                Err(self.opened.refused(ErrorClass::NotSame, text))
             }
         }
     }
@@ -89,15 +89,15 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
     /// # Errors
     /// Those of the system.
     pub fn sync(&self) -> Result<()> {
-        let synced = self.disk.sync();
+        let synced = self.opened.disk.sync();
         let communicator: &Communicator<F, L> = &self.communicator;
         let codes = communicator.gather_words(&[code_of(synced.as_ref().err())])?;
-        synced.map_err(|error| self.failed("it cannot be synchronised", &error))?;
+        synced.map_err(|error| self.opened.failed("it cannot be synchronised", &error))?;
         match codes.iter().position(|code| code[0] != 0) {
             None => Ok(()),
             Some(rank) => {
                 let doing = format!("rank {rank} cannot synchronise it");
-                Err(self.failed(&doing, &error_of(codes[rank][0])))
+                Err(self.opened.failed(&doing, &error_of(codes[rank][0])))
             }
         }
     }

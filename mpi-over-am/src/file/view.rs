@@ -34,18 +34,18 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
                 let view = self.view.get();
                 self.shared_pointer.get().map(|position| view.offset_of(position * view.etype_bytes()))
             }
-            None => Err(self.refused(
+            None => Err(self.opened.refused(
                 ErrorClass::Argument,
                 "MPI_DISPLACEMENT_CURRENT is only for files with MPI_MODE_SEQUENTIAL",
             )),
-            Some(_) => Err(self.refused(
+            Some(_) => Err(self.opened.refused(
                 ErrorClass::Argument,
                 "a file with MPI_MODE_SEQUENTIAL needs MPI_DISPLACEMENT_CURRENT as displacement",
             )),
         };
         let view = displacement.and_then(|displacement| {
             View::new(displacement, etype, filetype, representation, self.mode.writes())
-                .map_err(|wrong| self.refused(class_of(&wrong), wrong.to_string()))
+                .map_err(|wrong| self.opened.refused(class_of(&wrong), wrong.to_string()))
         });
         // Also if the view is wrong here: the other tasks wait.
         let facts =
@@ -57,11 +57,11 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
                 "the tasks set views with different etypes or representations: {} bytes here, {} elsewhere",
                 facts[0], other[0]
             );
-            return Err(self.refused(ErrorClass::NotSame, text));
+            return Err(self.opened.refused(ErrorClass::NotSame, text));
         }
         if all.iter().any(|other| other[1] == 0) {
             let what = "the view of another task is not valid, and that task got the error: no view was set";
-            return Err(self.refused(ErrorClass::Other, what));
+            return Err(self.opened.refused(ErrorClass::Other, what));
         }
         self.view.set(Arc::new(view));
         self.pointer.set(0);
@@ -84,7 +84,7 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
         let view = self.view.get();
         let position = offset.checked_mul(view.etype_bytes()).filter(|&position| view.has(position, 1));
         position.map(|position| view.offset_of(position)).ok_or_else(|| {
-            self.refused(
+            self.opened.refused(
                 ErrorClass::Argument,
                 format!("the view has no offset {offset}: it is empty, or ends before"),
             )

@@ -18,7 +18,7 @@ use crate::under_way::Schedules;
 
 pub(crate) use in_line::{receive_in_line, receive_packets, receive_pieces};
 pub(crate) use parts::{abandon, has_arrived, release, start_parts};
-pub(crate) use schedules::{check_len, drive_schedules, start_schedule, start_schedule_as};
+pub(crate) use schedules::{check_len, drive_schedules, start_by_helper, start_schedule, start_schedule_as};
 
 /// Number of waits and tests with nothing to wait for until one of them makes progress, so that a program that only sends and waits still
 /// serves other tasks.
@@ -205,7 +205,7 @@ pub(crate) fn end<F: Fabric>(state: &mut State<F>, request: RequestId) {
         }
         Phase::Parts => abandon(state, request),
         Phase::ByProgram => state.handlers().requests.end(request, Some(Error::Cancelled)),
-        Phase::Moving | Phase::Done | Phase::Inactive | Phase::Free => {}
+        Phase::Moving | Phase::ByHelper | Phase::Done | Phase::Inactive | Phase::Free => {}
     }
     state.context.wait_until_ended(|context| is_over(context, request));
 }

@@ -14,6 +14,7 @@ use crate::board::{Boards, Ticket};
 use crate::buffer::with_slice;
 use crate::error::{Error, Result};
 use crate::handlers::MpiHandlers;
+use crate::helper_thread::Work;
 use crate::message::Mode;
 use crate::op::{Combine, Op};
 use crate::protocol;
@@ -74,10 +75,10 @@ impl Running {
                 self.failure = Some(error);
             }
         }
-        let (Some(Step::AtBoard(act)), Some(ticket), None) =
-            (self.schedule.steps.get(self.next), self.ticket, &self.failure)
-        else {
-            return true;
+        let (act, ticket) = match (self.schedule.steps.get(self.next), self.ticket) {
+            (Some(Step::ByHelper(outcome)), _) => return outcome.is_over(),
+            (Some(Step::AtBoard(act)), Some(ticket)) if self.failure.is_none() => (act, ticket),
+            _ => return true,
         };
         act.can_be_carried_out(boards, context, ticket.board(), may_sleep).unwrap_or_else(|error| {
             self.failure = Some(error);
@@ -144,6 +145,19 @@ pub(crate) fn start_schedule_as<F: Fabric>(
     drive_schedules(state);
 }
 
+/// Starts work for the helper thread, as a new request.
+///
+/// # Errors
+/// The thread cannot be started.
+pub(crate) fn start_by_helper<F: Fabric>(state: &mut State<F>, work: Work) -> Result<RequestId> {
+    let State { context, schedules, .. } = &mut *state;
+    let outcome = schedules.helper.carry_out(work, || context.waker())?;
+    let schedule = Schedule { steps: vec![Step::ByHelper(outcome)], op: None, scratch: Vec::new() };
+    let request = start_schedule(state, (Arc::new(schedule), None), NO_SCOPE);
+    state.handlers().requests.by_helper(request);
+    Ok(request)
+}
+
 /// Advances all schedules that can be advanced.
 pub(crate) fn drive_schedules<F: Fabric>(state: &mut State<F>) {
     let State { context, schedules, .. } = state;
@@ -189,6 +203,9 @@ pub(crate) fn abandon_schedule<F: Fabric>(state: &mut State<F>, request: Request
         list.iter().position(|running| running.request == request).map(|index| list.swap_remove(index))
     });
     if let Some(mut running) = found {
+        if let Some(Step::ByHelper(outcome)) = running.schedule.steps.get(running.next) {
+            outcome.wait();
+        }
         running.failure.get_or_insert(Error::Cancelled);
         end(state, running);
     }
@@ -244,7 +261,7 @@ impl<F: Fabric> Driven<'_, F> {
                 let is_over = running.can_go_on(context, &mut schedules.boards, false);
                 return if is_over { Advanced::Over } else { Advanced::Waits };
             };
-            if matches!(step, Step::Wait | Step::WaitForReceives | Step::AtBoard(_)) {
+            if matches!(step, Step::Wait | Step::WaitForReceives | Step::AtBoard(_) | Step::ByHelper(_)) {
                 let State { context, schedules, .. } = &mut **state;
                 if !running.can_go_on(context, &mut schedules.boards, false) {
                     return Advanced::Waits;
@@ -258,6 +275,9 @@ impl<F: Fabric> Driven<'_, F> {
                 Step::AtBoard(act) => running.ticket.map_or(Ok(()), |ticket| {
                     let op = schedule.op.as_ref().map(|op| op as &dyn Combine);
                     act.carry_out(state, ticket.board(), op)
+                }),
+                Step::ByHelper(outcome) => outcome.take().map_or(Ok(()), |result| {
+                    result.map(|status| state.handlers().requests.set_status(running.request, status))
                 }),
                 Step::Combine { .. } if runs_outside => return Advanced::AtOperator,
                 Step::Send { route, data } => protocol::start_send_data(state, Mode::Standard, route, data)

@@ -142,6 +142,18 @@ impl Requests {
         }
     }
 
+    /// Records that the helper thread carries the operation out, if it has not done so already.
+    pub(crate) fn by_helper(&mut self, id: RequestId) {
+        if let Some(record) = self.get_mut(id).filter(|record| record.phase == Phase::Moving) {
+            record.phase = Phase::ByHelper;
+        }
+    }
+
+    /// Whether the helper thread carries out an operation.
+    pub(crate) fn wait_for_helper(&self) -> bool {
+        self.records.iter().any(|record| record.phase == Phase::ByHelper)
+    }
+
     /// Whether the operation was cancelled, and has not been waited for since.
     pub(crate) fn was_cancelled(&self, id: RequestId) -> bool {
         let cold = self.get(id).and_then(|_| self.cold(id));

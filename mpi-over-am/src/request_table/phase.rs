@@ -17,4 +17,6 @@ pub(crate) enum Phase {
     Parts,
     /// The program carries out the operation, and reports when it is complete.
     ByProgram,
+    /// The helper thread carries out the operation.
+    ByHelper,
 }

@@ -2,6 +2,7 @@
 
 use crate::buffer::{RecvData, Scratch, SendData};
 use crate::error::Result;
+use crate::helper_thread::Outcome;
 use crate::matching::Pattern;
 use crate::message::Route;
 use crate::op::Op;
@@ -25,6 +26,8 @@ pub(crate) enum Step {
     Examine { bytes: SendData, look: fn(&[u8]) -> Result<()> },
     /// Waits until this can be carried out at the communicator's board, and carries it out.
     AtBoard(Act),
+    /// Waits until the helper thread has done its work, whose status becomes that of the request.
+    ByHelper(Outcome),
 }
 
 /// A part of another task's data on a board with a counter: the task's rank, the offset in its data, and the destination.

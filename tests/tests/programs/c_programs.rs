@@ -97,6 +97,7 @@ programs! {
     c_communicators
     c_errhandlers
     c_faults
+    c_files
     c_freed_requests
     c_hello
     c_levels

@@ -1,0 +1,133 @@
+//! An open file as any thread of the task uses it: accesses that need no other task.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use mpi_io::{Disk, LockKind, Moved, View, read, write};
+
+use super::buffers::{Source, Target, in_parts, to_usize};
+use super::{about, failed};
+use crate::buffer::{with_slice, with_slice_mut};
+use crate::error::{Error, ErrorClass, Result};
+use crate::rank::ANY_SOURCE;
+use crate::status::Status;
+use crate::tag::ANY_TAG;
+
+/// A file of the system, and its name for errors.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) path: PathBuf,
+    pub(super) disk: Arc<dyn Disk>,
+    /// Held while bytes are locked: the threads of a task share its locks, which exclude only other tasks.
+    turn: Mutex<()>,
+}
+
+/// A part of a view's stream.
+pub(super) struct Span {
+    pub(super) view: Arc<View>,
+    /// The first byte.
+    pub(super) from: u64,
+    pub(super) len: u64,
+    /// Whether the access must not overlap with that of another task.
+    pub(super) is_atomic: bool,
+}
+
+/// The status of an access of `len` bytes.
+pub(super) const fn status_of(len: u64) -> Status {
+    Status::new(ANY_SOURCE, ANY_TAG, len)
+}
+
+impl Opened {
+    pub(super) fn new(path: PathBuf, disk: Arc<dyn Disk>) -> Self {
+        Self { path, disk, turn: Mutex::new(()) }
+    }
+
+    /// Writes elements to a part of the stream.
+    ///
+    /// # Errors
+    /// The bytes cannot be locked. What else goes wrong is in [`Moved`].
+    pub(super) fn write(&self, span: &Span, source: &Source) -> Result<Moved> {
+        self.alone(span, LockKind::Exclusive, |view| {
+            let data = match source {
+                Source::External { bytes, .. } => return write(&*self.disk, view, span.from, bytes),
+                Source::Native(data) => data,
+            };
+            if let Some(bytes) = data.as_bytes() {
+                return with_slice(bytes, |bytes| write(&*self.disk, view, span.from, bytes));
+            }
+            in_parts(data.packed_len(), |offset, part| {
+                data.pack(offset, part);
+                write(&*self.disk, view, span.from + offset, part)
+            })
+        })
+    }
+
+    /// Reads a part of the stream into elements.
+    ///
+    /// # Errors
+    /// Those of [`write`](Self::write).
+    pub(super) fn read(&self, span: &Span, target: &mut Target) -> Result<Moved> {
+        self.alone(span, LockKind::Shared, |view| {
+            let data = match target {
+                Target::External(_, bytes) => return read(&*self.disk, view, span.from, bytes),
+                Target::Native(data) => data,
+            };
+            if let Some(buffer) = data.as_buffer() {
+                return with_slice_mut(buffer, |bytes| read(&*self.disk, view, span.from, bytes));
+            }
+            in_parts(data.packed_len(), |offset, part| {
+                let moved = read(&*self.disk, view, span.from + offset, part);
+                data.unpack(offset, &part[..to_usize(moved.bytes)]);
+                moved
+            })
+        })
+    }
+
+    /// Runs an access. If it is atomic, no access of another task to bytes between its first and its last overlaps with it.
+    fn alone(&self, span: &Span, kind: LockKind, access: impl FnOnce(&View) -> Moved) -> Result<Moved> {
+        if !span.is_atomic || span.len == 0 {
+            return Ok(access(&span.view));
+        }
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = span.from + span.len - 1;
+        let bytes = span.view.offset_of(span.from)..span.view.offset_of(last) + 1;
+        self.disk.lock(&bytes, kind).map_err(|error| self.failed("its bytes cannot be locked", &error))?;
+        let moved = access(&span.view);
+        self.disk.unlock(&bytes).map_err(|error| self.failed("its bytes cannot be unlocked", &error))?;
+        Ok(moved)
+    }
+
+    /// The status of a write, or its error.
+    pub(super) fn written(&self, span: &Span, moved: Moved, source: &Source) -> Result<Status> {
+        match moved.failure {
+            None => Ok(status_of(source.native_len())),
+            Some(error) => {
+                let doing = format!("only {} of {} bytes were written", moved.bytes, span.len);
+                Err(self.failed(&doing, &error))
+            }
+        }
+    }
+
+    /// The status of a read, or its error.
+    pub(super) fn was_read(&self, span: &Span, moved: Moved, target: Target) -> Result<Status> {
+        match moved.failure {
+            None => target.end(moved.bytes).map(status_of),
+            Some(error) => {
+                let doing = format!("only {} of {} bytes were read", moved.bytes, span.len);
+                Err(self.failed(&doing, &error))
+            }
+        }
+    }
+
+    /// An error that is about this file.
+    #[cold]
+    pub(super) fn refused(&self, class: ErrorClass, what: impl Into<String>) -> Error {
+        about(&self.path, class, what)
+    }
+
+    /// An error of the system.
+    #[cold]
+    pub(super) fn failed(&self, doing: &str, error: &std::io::Error) -> Error {
+        failed(&self.path, doing, error)
+    }
+}
