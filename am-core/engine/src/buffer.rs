@@ -20,7 +20,7 @@ mod shared;
 pub use address::{Access, Executor, ExposedRange, Grant, RemoteAddress};
 pub use arrived::{Arrived, INLINE_BYTES_MAX, InlineBytes};
 pub use block::{BlockOwner, JobBuffer};
-pub use exposed::{Exposed, Owner};
+pub use exposed::{Exposed, Owner, Word};
 pub(crate) use pieces::Range;
 pub use pieces::RawPieces;
 pub use raw::{ForEngine, KeepsPromises, MappedRange, PacketWriter, RawBuffer, RawBytes};

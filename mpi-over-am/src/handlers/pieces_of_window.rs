@@ -14,9 +14,9 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use am_core::buffer::{Arrived, Exposed};
+use am_core::buffer::{Arrived, Exposed, Word};
 use am_core::handler::{Answer, Message};
 use am_core::task::TaskId;
 
@@ -110,6 +110,61 @@ impl Run {
     fn offsets(self) -> impl Iterator<Item = u64> {
         (0..self.count).map(move |piece| self.offset.wrapping_add(self.stride.wrapping_mul(piece)))
     }
+
+    /// The pieces as words of a memory, if each is an aligned word.
+    fn words<W: Word>(self, memory: &Exposed) -> Option<impl Iterator<Item = &W>> {
+        let count = usize::try_from(self.count).ok()?;
+        if self.len != size_of::<W>() as u64 {
+            return None;
+        }
+        memory.words(self.offset, self.stride.cast_signed(), count).ok()
+    }
+
+    /// Copies the pieces into `to`, which has their total length; `None` if one lies outside the memory.
+    fn read(self, memory: &Exposed, to: &mut [u8]) -> Option<()> {
+        if let Some(words) = self.words::<AtomicU32>(memory) {
+            to.as_chunks_mut()
+                .0
+                .iter_mut()
+                .zip(words)
+                .for_each(|(to, word)| *to = word.load(Ordering::Relaxed).to_ne_bytes());
+        } else if let Some(words) = self.words::<AtomicU64>(memory) {
+            to.as_chunks_mut()
+                .0
+                .iter_mut()
+                .zip(words)
+                .for_each(|(to, word)| *to = word.load(Ordering::Relaxed).to_ne_bytes());
+        } else {
+            let len = usize::try_from(self.len).ok()?;
+            for (piece, at) in to.chunks_exact_mut(len).zip(self.offsets()) {
+                memory.read(at, piece).ok()?;
+            }
+        }
+        Some(())
+    }
+
+    /// Copies the pieces from `from`, which has their total length; `None` if one lies outside the memory: those before it are copied.
+    fn write(self, memory: &Exposed, from: &[u8]) -> Option<()> {
+        if let Some(words) = self.words::<AtomicU32>(memory) {
+            from.as_chunks()
+                .0
+                .iter()
+                .zip(words)
+                .for_each(|(&from, word)| word.store(u32::from_ne_bytes(from), Ordering::Relaxed));
+        } else if let Some(words) = self.words::<AtomicU64>(memory) {
+            from.as_chunks()
+                .0
+                .iter()
+                .zip(words)
+                .for_each(|(&from, word)| word.store(u64::from_ne_bytes(from), Ordering::Relaxed));
+        } else {
+            let len = usize::try_from(self.len).ok()?;
+            for (piece, at) in from.chunks_exact(len).zip(self.offsets()) {
+                memory.write(at, piece).ok()?;
+            }
+        }
+        Some(())
+    }
 }
 
 /// The user header of a message: the name of the window at its owner, the rank of the origin, and the number of the message.
@@ -195,15 +250,11 @@ fn store(memory: &Exposed, here: Arrived<'_>, (data, elements): (&mut Vec<u8>, &
                 return None;
             }
             elements.resize(run_bytes.len(), 0);
-            for (piece, at) in elements.chunks_exact_mut(len).zip(run.offsets()) {
-                memory.read(at, piece).ok()?;
-            }
+            run.read(memory, elements)?;
             combine(run_bytes, elements);
             stored = elements;
         }
-        for (piece, at) in stored.chunks_exact(len).zip(run.offsets()) {
-            memory.write(at, piece).ok()?;
-        }
+        run.write(memory, stored)?;
         bytes = rest;
     }
     bytes.is_empty().then_some(())

@@ -234,6 +234,30 @@ impl Exposed {
         Ok(unsafe { AtomicU32::from_ptr(at.cast().as_ptr()) })
     }
 
+    /// `count` words at equal distances, the first at `offset`, the next `stride` bytes after it (or before it) and so on, as atomics,
+    /// which peers may update at the same time. The range is checked once for all of them.
+    ///
+    /// # Errors
+    /// [`Error::LocalRange`] if one of the words does not lie inside the region, or [`Error::Misaligned`].
+    #[inline]
+    pub fn words<W: Word>(&self, offset: u64, stride: i64, count: usize) -> Result<impl Iterator<Item = &W>> {
+        let size = size_of::<W>() as u64;
+        // A distance that is no number ends outside each region.
+        let way = i64::try_from(count.saturating_sub(1)).ok().and_then(|steps| steps.checked_mul(stride));
+        let last = way.and_then(|way| offset.checked_add_signed(way)).unwrap_or(u64::MAX);
+        let first = if count > 0 { self.check_aligned(offset, size)? } else { self.check(0, 0)? };
+        if count > 1 {
+            self.check_aligned(last, size)?;
+            if !stride.unsigned_abs().is_multiple_of(size) {
+                return Err(Error::Misaligned { offset: offset.wrapping_add_signed(stride), size });
+            }
+        }
+        // SAFETY: all words lie between the first and the last one, which lie inside the region (`check`), so the distance fits an isize;
+        // all are aligned, because the first one and the stride are. While exposed, the block is accessed by atomics and copies only, and
+        // `&self`, which the items borrow, keeps it from being taken back.
+        Ok((0..count as isize).map(move |step| unsafe { W::at(first.byte_offset(step * stride as isize)) }))
+    }
+
     fn check_aligned(&self, offset: u64, size: u64) -> Result<NonNull<u8>> {
         let at = self.check(offset, size)?;
         if (at.addr().get() as u64).is_multiple_of(size) {
@@ -252,6 +276,38 @@ impl Exposed {
             Ok(unsafe { self.buffer.at.add(offset as usize) })
         } else {
             Err(Error::LocalRange { offset, len, region_len })
+        }
+    }
+}
+
+/// An atomic integer: [`AtomicU32`] or [`AtomicU64`].
+pub trait Word: sealed::Word + 'static {}
+
+impl Word for AtomicU32 {}
+impl Word for AtomicU64 {}
+
+mod sealed {
+    use super::{AtomicU32, AtomicU64, NonNull};
+
+    pub trait Word: Sized {
+        /// # Safety
+        /// As for `from_ptr` of the type: memory that is aligned for it, lives for `'a`, and is accessed by atomics and copies only.
+        unsafe fn at<'a>(at: NonNull<u8>) -> &'a Self;
+    }
+
+    impl Word for AtomicU32 {
+        #[inline(always)]
+        unsafe fn at<'a>(at: NonNull<u8>) -> &'a Self {
+            // SAFETY: the caller's contract.
+            unsafe { Self::from_ptr(at.cast().as_ptr()) }
+        }
+    }
+
+    impl Word for AtomicU64 {
+        #[inline(always)]
+        unsafe fn at<'a>(at: NonNull<u8>) -> &'a Self {
+            // SAFETY: the caller's contract.
+            unsafe { Self::from_ptr(at.cast().as_ptr()) }
         }
     }
 }
@@ -290,6 +346,31 @@ mod tests {
                 assert_eq!(part, bytes[..len]);
             }
         }
+        // SAFETY: no fabric has the grant, which the test has made up.
+        drop(unsafe { region.into_buffer() });
+    }
+
+    #[test]
+    fn words_at_equal_distances_lie_inside_the_region() {
+        let region = exposed();
+        for at in 0..8 {
+            region.store_u64(8 * at, at).unwrap();
+        }
+        let loaded = |offset, stride, count| -> Result<Vec<u64>> {
+            let words = region.words::<AtomicU64>(offset, stride, count)?;
+            Ok(words.map(|word| word.load(Ordering::Relaxed)).collect())
+        };
+        assert_eq!(loaded(8, 16, 4).unwrap(), [1, 3, 5, 7]);
+        assert_eq!(loaded(56, -24, 3).unwrap(), [7, 4, 1]);
+        assert_eq!(loaded(16, 0, 2).unwrap(), [2, 2]);
+        assert_eq!(loaded(1000, 1, 0).unwrap(), []);
+        assert!(matches!(loaded(8, 16, 5), Err(Error::LocalRange { .. })));
+        assert!(matches!(loaded(56, -24, 4), Err(Error::LocalRange { .. })));
+        assert!(matches!(loaded(8, i64::MAX, 3), Err(Error::LocalRange { .. })));
+        assert!(matches!(loaded(8, 12, 2), Err(Error::Misaligned { .. })));
+        assert!(matches!(loaded(8, 12, 3), Err(Error::Misaligned { .. })));
+        assert!(matches!(loaded(4, 8, 2), Err(Error::Misaligned { .. })));
+        assert_eq!(region.words::<AtomicU32>(4, 4, 2).unwrap().count(), 2);
         // SAFETY: no fabric has the grant, which the test has made up.
         drop(unsafe { region.into_buffer() });
     }
