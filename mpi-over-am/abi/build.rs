@@ -4,7 +4,7 @@
 //! Each function is exported under two names, `MPI_X` and `PMPI_X`, that call one implementation: the function `mpi_x` (in small letters)
 //! somewhere in `src`. Where only the form with large counts is implemented (`mpi_x_c`), the form with `int` is made here, by widening its
 //! arguments and narrowing its results. A function without an implementation reports `MPI_ERR_UNSUPPORTED_OPERATION` with its name, to the
-//! error handler of its communicator or of `MPI_COMM_SELF`; `MPI_Register_datarep`, to that of `MPI_FILE_NULL`.
+//! error handler of its communicator or of `MPI_COMM_SELF`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -278,8 +278,6 @@ fn export(
     } else if implemented.contains(&large) {
         let wide = prototypes.get(&format!("{name}_c")).ok_or_else(|| format!("{name} has no large form"))?;
         call(&large, prototype, wide, Some(wide))?
-    } else if name.starts_with("MPI_Register_datarep") {
-        format!("crate::errhandlers::no_representations({name:?})")
     } else if prototype.returns == "c_int" {
         match prototype.parameters.iter().find(|parameter| parameter.kind == "MPI_Comm") {
             Some(Parameter { name: comm, .. }) => format!("crate::errors::unsupported_on({name:?}, _{comm})"),
@@ -288,7 +286,7 @@ fn export(
     } else {
         return Err(format!("{name} must be implemented: it cannot report an error").into());
     };
-    let is_unused = ["::unsupported", "::no_representations"].iter().any(|what| body.contains(what));
+    let is_unused = body.contains("::unsupported");
     let unused = if is_unused { "_" } else { "" };
     let checks = if is_unused { String::new() } else { checks(name, prototype) };
     let parameters: Vec<_> = prototype

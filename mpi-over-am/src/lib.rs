@@ -73,6 +73,7 @@ mod communicator;
 pub mod compiled_once;
 mod completion;
 mod context_id;
+mod conversion;
 mod counts;
 mod early_message;
 mod envelope;

@@ -1,6 +1,7 @@
 //! The state that all communicators of an environment share: the am-core context with MPI's handlers.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use am_core::counter::CounterName;
 use am_core::fabric::{Fabric, Peer, PeerIndex};
@@ -12,6 +13,7 @@ use crate::budget::UNKNOWN;
 use crate::buffer::{Keeps, Scratch};
 use crate::completion::Completions;
 use crate::context_id::ContextIds;
+use crate::conversion::Conversion;
 use crate::early_message::SHORT_BYTES_MAX;
 use crate::envelope;
 use crate::error::{Error, ErrorClass, Result};
@@ -48,6 +50,8 @@ pub(crate) struct State<F: Fabric> {
     pub(crate) waits_without_progress: u32,
     pub(crate) context_ids: ContextIds,
     last_scope: u32,
+    /// The program's representations of numbers in files.
+    pub(crate) representations: Vec<Arc<dyn Conversion>>,
 }
 
 /// Minimum eager limit, in bytes, with which messages are sent in pieces: a lower limit means that long messages are to be announced.
@@ -108,6 +112,7 @@ impl<F: Fabric> State<F> {
             finalized: false,
             waits_without_progress: 0,
             last_scope: 0,
+            representations: Vec::new(),
         })
     }
 

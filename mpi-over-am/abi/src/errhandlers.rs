@@ -166,10 +166,3 @@ pub(crate) unsafe fn mpi_file_call_errhandler(file: MPI_File, code: c_int) -> c_
         Ok(())
     })
 }
-
-/// The result of `MPI_Register_datarep`.
-#[cold]
-pub(crate) fn no_representations(function: &str) -> c_int {
-    let what = "this library has no data representations of the program: use \"native\", \"internal\" or \"external32\"";
-    raise_on_no_file(function, &Failure::new(ErrorClass::UnsupportedOperation, what))
-}

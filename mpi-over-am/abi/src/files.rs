@@ -79,7 +79,7 @@ pub(crate) fn on_file(
 }
 
 /// Runs a call that belongs to no open file.
-fn on_no_file(function: &str, call: impl FnOnce(&Mpi) -> Outcome<()>) -> c_int {
+pub(crate) fn on_no_file(function: &str, call: impl FnOnce(&Mpi) -> Outcome<()>) -> c_int {
     let mpi = match enter(function) {
         Ok(mpi) => mpi,
         Err(code) => return code,

@@ -65,6 +65,7 @@ mod point_to_point;
 mod properties;
 mod raise;
 mod refusals;
+mod representations;
 mod requests;
 mod sessions;
 mod shared_malloc;
@@ -106,6 +107,7 @@ mod implementation {
     pub(crate) use crate::performance::*;
     pub(crate) use crate::point_to_point::*;
     pub(crate) use crate::properties::*;
+    pub(crate) use crate::representations::*;
     pub(crate) use crate::requests::*;
     pub(crate) use crate::sessions::*;
     pub(crate) use crate::shared_windows::*;

@@ -59,7 +59,7 @@ type Large = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *mut i64, *mu
 
 /// Calls `call` with a handle of the datatype, for a program's function: the datatype's own handle, or a new one for the duration of the
 /// call; `MPI_DATATYPE_NULL` if no new handle is left. Does nothing if MPI is not running.
-fn with_handle(datatype: &Datatype, call: impl FnOnce(MPI_Datatype)) {
+pub(crate) fn with_handle(datatype: &Datatype, call: impl FnOnce(MPI_Datatype)) {
     let Ok(mpi) = enter("an operation of the program") else { return };
     match mpi.handle_of(datatype) {
         Some(handle) => call(handle),

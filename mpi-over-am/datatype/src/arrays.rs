@@ -55,6 +55,16 @@ impl Distribution {
         }
     }
 
+    /// The distribution with these constants, which a type's contents hold.
+    pub(crate) fn of_constants(kind: i64, argument: i64) -> Self {
+        let given = Some(argument).filter(|&argument| argument != Self::DEFAULT_ARGUMENT);
+        match kind {
+            17 => Self::Block(given.map(i64::cast_unsigned)),
+            18 => Self::Cyclic(given.map(i64::cast_unsigned)),
+            _ => Self::None(given),
+        }
+    }
+
     /// The argument of the C interface; `MPI_DISTRIBUTE_DFLT_DARG` if there is none.
     const fn argument(self) -> i64 {
         match self {

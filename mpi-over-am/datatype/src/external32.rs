@@ -15,7 +15,7 @@ impl Datatype {
     /// # Errors
     /// More than 2^63 bytes.
     pub fn external32_len(&self, count: u64) -> Result<u64> {
-        construct::bytes_in_all(self.signature().external32_bytes(), count)
+        construct::bytes_in_all(self.bytes_in_file(&Predefined::external32_size), count)
     }
 
     /// Converts the packed bytes of whole elements to external32 and appends them to `to`.
@@ -31,17 +31,28 @@ impl Datatype {
         })
     }
 
-    /// Converts the packed bytes of whole elements from external32 and appends them to `to`.
+    /// Converts the packed bytes of elements from external32 and appends them to `to`. The last element may end behind any number.
     ///
     /// # Errors
     /// None on this machine: every number in external32 fits into its type.
     pub fn from_external32(&self, external: &[u8], to: &mut Vec<u8>) -> Result<()> {
         let mut rest = external;
-        self.each_element(external.len() as u64, self.signature().external32_bytes(), |basic| {
-            let (element, behind) = rest.split_at(basic.external32_size() as usize);
-            rest = behind;
-            element_in(basic, element, to)
-        })
+        let mut is_over = self.elements() == 0;
+        while !is_over {
+            self.signature().try_each_run(&mut |basic, count| {
+                for _ in 0..count {
+                    let number = rest.split_at_checked(basic.external32_size() as usize);
+                    let Some((number, behind)) = number.filter(|_| !is_over && !rest.is_empty()) else {
+                        is_over = true;
+                        break;
+                    };
+                    rest = behind;
+                    element_in(basic, number, to)?;
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
     }
 
     /// Calls `each` with the basic types of each whole element in `len` bytes. An element has `size` bytes.

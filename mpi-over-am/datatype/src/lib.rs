@@ -27,6 +27,7 @@ mod contents;
 mod error;
 mod external32;
 mod f90;
+mod in_file;
 mod layout;
 pub mod op;
 mod predefined;

@@ -133,14 +133,24 @@ impl Signature {
         }
     }
 
-    /// Bytes in the representation external32.
-    pub(crate) fn external32_bytes(&self) -> u64 {
+    /// Bytes if the basic elements have the sizes that `size_of` returns.
+    pub(crate) fn bytes_in_file(&self, size_of: &dyn Fn(Predefined) -> u64) -> u64 {
         match &self.shape {
-            Shape::Run(basic) => self.elements.saturating_mul(basic.external32_size()),
-            Shape::Loop(child) => child.external32_bytes().saturating_mul(self.elements / child.elements),
+            Shape::Run(_) if self.elements == 0 => 0,
+            Shape::Run(basic) => self.elements.saturating_mul(size_of(*basic)),
+            Shape::Loop(child) => child.bytes_in_file(size_of).saturating_mul(self.elements / child.elements),
             Shape::Sequence(parts) => {
-                parts.iter().fold(0, |sum, part| sum.saturating_add(part.external32_bytes()))
+                parts.iter().fold(0, |sum, part| sum.saturating_add(part.bytes_in_file(size_of)))
             }
+        }
+    }
+
+    /// Whether all basic elements are as `is_so` wants.
+    pub(crate) fn all_basic(&self, is_so: &dyn Fn(Predefined) -> bool) -> bool {
+        match &self.shape {
+            Shape::Run(basic) => self.elements == 0 || is_so(*basic),
+            Shape::Loop(child) => child.all_basic(is_so),
+            Shape::Sequence(parts) => parts.iter().all(|part| part.all_basic(is_so)),
         }
     }
 
@@ -202,6 +212,6 @@ mod tests {
             .unwrap();
         assert_eq!(runs.len(), 1 + 3 * 4);
         assert_eq!(runs[..3], [(Predefined::Short, 2), (Predefined::Int, 1), (Predefined::Double, 1)]);
-        assert_eq!(mixed().external32_bytes(), 4 + 3 * 17);
+        assert_eq!(mixed().bytes_in_file(&Predefined::external32_size), 4 + 3 * 17);
     }
 }

@@ -11,40 +11,6 @@ pub struct Piece {
     pub len: u64,
 }
 
-/// The form of numbers in a file (MPI 5.0 section 14.5).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Representation {
-    /// As in memory (`native`).
-    Native,
-    /// As in memory: all machines that a job can have are alike (`internal`).
-    Internal,
-    /// The standard's form (`external32`).
-    External32,
-}
-
-impl Representation {
-    /// The representation with this name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        match name {
-            "native" => Some(Self::Native),
-            "internal" => Some(Self::Internal),
-            "external32" => Some(Self::External32),
-            _ => None,
-        }
-    }
-
-    /// The name.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Native => "native",
-            Self::Internal => "internal",
-            Self::External32 => "external32",
-        }
-    }
-}
-
 /// A view that no file can have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -84,20 +50,6 @@ pub enum WrongView {
         /// The first byte that is there twice.
         at: i64,
     },
-    /// An unknown name of a representation.
-    #[error(
-        "there is no data representation {name:?}: there are \"native\", \"internal\" and \"external32\""
-    )]
-    UnknownRepresentation {
-        /// The name.
-        name: String,
-    },
-    /// A file type whose form in external32 is not supported.
-    #[error(
-        "the filetype has numbers whose size in external32 differs from that in memory: in such a view, use a predefined type as etype and \
-         filetype, and displacements"
-    )]
-    OtherSizes,
     /// More than 2^63 bytes.
     #[error("the view ends behind byte 2^63")]
     TooLarge,
@@ -109,7 +61,6 @@ pub struct View {
     displacement: u64,
     etype: Datatype,
     filetype: Datatype,
-    representation: Representation,
     /// Bytes of an elementary type in the file.
     etype_bytes: u64,
     /// As many file types as fit into 2^62 bytes, relative to the displacement.
@@ -129,7 +80,6 @@ impl View {
             displacement: 0,
             etype: byte.clone(),
             filetype: byte,
-            representation: Representation::Native,
             etype_bytes: 1,
             layout: Layout::block(0, END),
             is_increasing: true,
@@ -137,6 +87,7 @@ impl View {
     }
 
     /// A view from byte `displacement` on, of the parts that `filetype` selects, again and again. Offsets are in units of `etype`.
+    /// `size_of` returns the bytes that a number of a type has in the file.
     ///
     /// # Errors
     /// A view that no file can have, or, if it `is_written`, whose parts overlap.
@@ -144,20 +95,14 @@ impl View {
         displacement: u64,
         etype: &Datatype,
         filetype: &Datatype,
-        representation: &str,
+        size_of: &dyn Fn(Predefined) -> u64,
         is_written: bool,
     ) -> Result<Self, WrongView> {
-        let unknown = || WrongView::UnknownRepresentation { name: representation.to_owned() };
-        let representation = Representation::named(representation).ok_or_else(unknown)?;
         if displacement >= END {
             return Err(WrongView::TooLarge);
         }
-        let in_file = |datatype: &Datatype| in_file(datatype, representation);
-        let etype_bytes = match representation {
-            Representation::External32 => etype.external32_len(1).map_err(|_| WrongView::TooLarge)?,
-            Representation::Native | Representation::Internal => etype.size(),
-        };
-        let element = in_file(filetype)?;
+        let etype_bytes = etype.bytes_in_file(size_of);
+        let element = filetype.in_file(size_of).map_err(|_| WrongView::TooLarge)?;
         if etype_bytes == 0 {
             return Err(WrongView::EmptyEtype);
         }
@@ -178,7 +123,6 @@ impl View {
             displacement,
             etype: etype.clone(),
             filetype: filetype.clone(),
-            representation,
             etype_bytes,
             layout,
             is_increasing,
@@ -201,12 +145,6 @@ impl View {
     #[must_use]
     pub fn filetype(&self) -> &Datatype {
         &self.filetype
-    }
-
-    /// The form of numbers in the file.
-    #[must_use]
-    pub fn representation(&self) -> Representation {
-        self.representation
     }
 
     /// Bytes of an elementary type in the file.
@@ -285,22 +223,6 @@ impl View {
         }
         low
     }
-}
-
-/// The type that a type is in a file.
-fn in_file(datatype: &Datatype, representation: Representation) -> Result<Datatype, WrongView> {
-    if representation != Representation::External32 {
-        return Ok(datatype.clone());
-    }
-    let bytes = datatype.external32_len(1).map_err(|_| WrongView::TooLarge)?;
-    // No number is larger in external32 than in memory. So if all numbers together have the same size, each has.
-    if bytes == datatype.size() && (datatype.as_predefined().is_none() || datatype.is_dense()) {
-        return Ok(datatype.clone());
-    }
-    if datatype.as_predefined().is_none() {
-        return Err(WrongView::OtherSizes);
-    }
-    Datatype::contiguous(bytes, &Predefined::Byte.into()).map_err(|_| WrongView::TooLarge)
 }
 
 /// Checks the order of the pieces of a file type.
@@ -390,7 +312,7 @@ mod tests {
     }
 
     fn view(displacement: u64, filetype: &Datatype) -> View {
-        View::new(displacement, &int(), filetype, "native", true).unwrap()
+        View::new(displacement, &int(), filetype, &Predefined::size, true).unwrap()
     }
 
     #[test]
@@ -425,7 +347,7 @@ mod tests {
         let back = Datatype::indexed(&[1, 1], &[4, 0], &int()).unwrap();
         let twice = Datatype::indexed(&[2, 1], &[0, 1], &int()).unwrap();
         let before = Datatype::indexed(&[1], &[-2], &int()).unwrap();
-        let new = |filetype, is_written| View::new(0, &int(), filetype, "native", is_written);
+        let new = |filetype, is_written| View::new(0, &int(), filetype, &Predefined::size, is_written);
         assert_eq!(new(&back, false).unwrap_err(), WrongView::Unordered { at: 0, before: 16 });
         assert_eq!(new(&twice, true).unwrap_err(), WrongView::Overlapping { at: 4 });
         assert!(new(&twice, false).is_ok_and(|view| !view.is_increasing()));
@@ -442,8 +364,6 @@ mod tests {
         assert_eq!(new(&before, true).unwrap_err(), WrongView::Negative { before: 8 });
         let byte = Predefined::Byte.into();
         assert_eq!(new(&byte, true).unwrap_err(), WrongView::NotWhole { etype: 4, filetype: 1 });
-        let unknown = View::new(0, &int(), &int(), "mine", true).unwrap_err();
-        assert_eq!(unknown, WrongView::UnknownRepresentation { name: "mine".to_owned() });
     }
 
     #[test]
@@ -456,9 +376,14 @@ mod tests {
     #[test]
     fn a_long_is_shorter_in_external32() {
         let long = Predefined::Long.into();
-        let external = View::new(0, &long, &long, "external32", true).unwrap();
+        let external = View::new(0, &long, &long, &Predefined::external32_size, true).unwrap();
         assert_eq!((external.etype_bytes(), external.offset_of(8)), (4, 8));
+        // The next long but one begins 8 bytes further on, not 16.
         let two = Datatype::vector(2, 1, 2, &long).unwrap();
-        assert_eq!(View::new(0, &long, &two, "external32", true).unwrap_err(), WrongView::OtherSizes);
+        let external = View::new(0, &long, &two, &Predefined::external32_size, true).unwrap();
+        assert_eq!(
+            external.pieces(0, 16),
+            [0, 8, 20].map(|at| Piece { at, len: if at == 8 { 8 } else { 4 } })
+        );
     }
 }

@@ -110,7 +110,7 @@ impl Disk for TestDisk {
 fn blocks(displacement: u64, block: i64, step: i64) -> View {
     let byte = Predefined::Byte.into();
     let filetype = Datatype::resized(&Datatype::contiguous(block as u64, &byte).unwrap(), 0, step).unwrap();
-    View::new(displacement, &byte, &filetype, "native", true).unwrap()
+    View::new(displacement, &byte, &filetype, &Predefined::size, true).unwrap()
 }
 
 /// Numbers that tell every byte from its neighbours.

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use am_core::fabric::Fabric;
-use mpi_io::{Moved, View};
+use mpi_io::Moved;
 
 use super::File;
 use super::buffers::{Source, Target};
 use super::opened::Span;
+use super::representation::{FileView, Representation};
 use crate::buffer::{RecvData, SendData};
 use crate::error::{ErrorClass, Result};
 use crate::helper_thread::Work;
@@ -46,7 +47,7 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
     fn prepare_write(&self, place: Place, data: &SendData) -> Result<(Source, Span)> {
         self.check_written()?;
         let view = self.view.get();
-        let source = Source::new(&view, data)?;
+        let source = Source::new(&view, self.path(), data)?;
         let span = self.span(view, place, source.len())?;
         Ok((source, span))
     }
@@ -69,7 +70,7 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
     fn prepare_read(&self, place: Place, data: &RecvData) -> Result<(Target, Span)> {
         self.check_read()?;
         let view = self.view.get();
-        let target = Target::new(&view, data)?;
+        let target = Target::new(&view, self.path(), data)?;
         let span = self.span(view, place, target.len())?;
         Ok((target, span))
     }
@@ -103,6 +104,11 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
     }
 
     pub(super) fn start_read(&self, place: Place, mut target: Target, span: Span) -> Result<RequestId> {
+        if matches!(span.view.representation, Representation::Registered(_)) {
+            // The program's function must run in a thread of the program.
+            let read = self.read_now(place, target, &span);
+            return self.start(Box::new(|| read));
+        }
         self.moved(place, &span, &Moved { bytes: span.len, failure: None });
         let opened = Arc::clone(&self.opened);
         self.start(Box::new(move || {
@@ -127,7 +133,7 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
     }
 
     /// The part of the stream that an access of `len` bytes moves. Moves the shared pointer.
-    pub(super) fn span(&self, view: Arc<View>, place: Place, len: u64) -> Result<Span> {
+    pub(super) fn span(&self, view: Arc<FileView>, place: Place, len: u64) -> Result<Span> {
         let etypes = self.etypes(&view, len)?;
         let position = match place {
             Place::At(offset) => {
@@ -144,7 +150,7 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
     }
 
     /// The part of the stream from a position on, in elementary types.
-    pub(super) fn span_at(&self, view: Arc<View>, position: u64, len: u64) -> Result<Span> {
+    pub(super) fn span_at(&self, view: Arc<FileView>, position: u64, len: u64) -> Result<Span> {
         let is_atomic = self.is_atomic.get();
         let from = position.checked_mul(view.etype_bytes()).filter(|&from| view.has(from, len));
         match from {
@@ -160,7 +166,7 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
     }
 
     /// The number of elementary types in `len` bytes.
-    pub(super) fn etypes(&self, view: &View, len: u64) -> Result<u64> {
+    pub(super) fn etypes(&self, view: &FileView, len: u64) -> Result<u64> {
         let etype = view.etype_bytes();
         if len.is_multiple_of(etype) {
             return Ok(len / etype);

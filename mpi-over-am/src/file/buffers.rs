@@ -1,9 +1,14 @@
 //! The bytes of a program's elements in the form that the file has.
 
-use mpi_io::{Moved, Representation, View};
+use std::path::Path;
 
+use mpi_datatype::Datatype;
+use mpi_io::Moved;
+
+use super::about;
+use super::representation::{FileView, Representation};
 use crate::buffer::{RecvData, SendData};
-use crate::error::Result;
+use crate::error::{ErrorClass, Result};
 
 /// Elements that are not contiguous are copied in parts of this number of bytes.
 const PART_BYTES: usize = 4 << 20;
@@ -12,34 +17,44 @@ const PART_BYTES: usize = 4 << 20;
 pub(super) enum Source {
     /// In the machine's form.
     Native(SendData),
-    /// In external32; and their length in the machine's form.
-    External { bytes: Vec<u8>, native_len: u64 },
+    /// In the file's form; and their length in the machine's form.
+    Converted { bytes: Vec<u8>, native_len: u64 },
 }
 
 /// Elements to be read into.
 pub(super) enum Target {
     /// In the machine's form.
     Native(RecvData),
-    /// In external32, converted when all bytes were read.
-    External(RecvData, Vec<u8>),
+    /// In the file's form, converted when all bytes were read.
+    Converted(RecvData, Vec<u8>),
 }
 
 impl Source {
-    pub(super) fn new(view: &View, data: &SendData) -> Result<Self> {
-        match view.representation() {
-            Representation::Native | Representation::Internal => Ok(Self::Native(data.clone())),
-            Representation::External32 => {
-                let bytes = data.pack_external32()?;
-                Ok(Self::External { bytes, native_len: data.packed_len() })
+    pub(super) fn new(view: &FileView, path: &Path, data: &SendData) -> Result<Self> {
+        let bytes = match &view.representation {
+            Representation::Native | Representation::Internal => return Ok(Self::Native(data.clone())),
+            Representation::External32 => data.pack_external32()?,
+            Representation::Registered(conversion) => {
+                let element = element_bytes(view, path, data.datatype())?;
+                if !conversion.converts_writes() {
+                    check_native(path, element, data.datatype())?;
+                    return Ok(Self::Native(data.clone()));
+                }
+                let mut bytes = vec![0; to_usize(element.saturating_mul(data.count()))];
+                let items = data.datatype().elements() * data.count();
+                let converted = conversion.write(data, items, &mut bytes);
+                converted.map_err(|what| about(path, ErrorClass::Conversion, what))?;
+                bytes
             }
-        }
+        };
+        Ok(Self::Converted { bytes, native_len: data.packed_len() })
     }
 
     /// Length in bytes of the file.
     pub(super) fn len(&self) -> u64 {
         match self {
             Self::Native(data) => data.packed_len(),
-            Self::External { bytes, .. } => bytes.len() as u64,
+            Self::Converted { bytes, .. } => bytes.len() as u64,
         }
     }
 
@@ -47,7 +62,7 @@ impl Source {
     pub(super) fn native_len(&self) -> u64 {
         match self {
             Self::Native(data) => data.packed_len(),
-            Self::External { native_len, .. } => *native_len,
+            Self::Converted { native_len, .. } => *native_len,
         }
     }
 
@@ -59,29 +74,35 @@ impl Source {
                 message.resize(start + to_usize(len), 0);
                 data.pack(from, &mut message[start..]);
             }
-            Self::External { bytes, .. } => {
-                message.extend_from_slice(&bytes[to_usize(from)..to_usize(from + len)])
+            Self::Converted { bytes, .. } => {
+                message.extend_from_slice(&bytes[to_usize(from)..to_usize(from + len)]);
             }
         }
     }
 }
 
 impl Target {
-    pub(super) fn new(view: &View, data: &RecvData) -> Result<Self> {
-        match view.representation() {
-            Representation::Native | Representation::Internal => Ok(Self::Native(data.clone())),
-            Representation::External32 => {
-                let len = data.datatype().external32_len(data.count())?;
-                Ok(Self::External(data.clone(), vec![0; to_usize(len)]))
+    pub(super) fn new(view: &FileView, path: &Path, data: &RecvData) -> Result<Self> {
+        let len = match &view.representation {
+            Representation::Native | Representation::Internal => return Ok(Self::Native(data.clone())),
+            Representation::External32 => data.datatype().external32_len(data.count())?,
+            Representation::Registered(conversion) => {
+                let element = element_bytes(view, path, data.datatype())?;
+                if !conversion.converts_reads() {
+                    check_native(path, element, data.datatype())?;
+                    return Ok(Self::Native(data.clone()));
+                }
+                element.saturating_mul(data.count())
             }
-        }
+        };
+        Ok(Self::Converted(data.clone(), vec![0; to_usize(len)]))
     }
 
     /// Length in bytes of the file.
     pub(super) fn len(&self) -> u64 {
         match self {
             Self::Native(data) => data.packed_len(),
-            Self::External(_, bytes) => bytes.len() as u64,
+            Self::Converted(_, bytes) => bytes.len() as u64,
         }
     }
 
@@ -91,25 +112,49 @@ impl Target {
             Self::Native(data) => {
                 data.unpack(at, part);
             }
-            Self::External(_, bytes) => bytes[to_usize(at)..][..part.len()].copy_from_slice(part),
+            Self::Converted(_, bytes) => bytes[to_usize(at)..][..part.len()].copy_from_slice(part),
         }
     }
 
-    /// Stores the first `len` bytes that were read in the program's form; returns their length in that form. Bytes of an element that is
-    /// not complete in the file are left out.
-    pub(super) fn end(self, len: u64) -> Result<u64> {
-        match self {
-            Self::Native(_) => Ok(len),
-            Self::External(data, bytes) => {
-                let element = data.datatype().external32_len(1)?.max(1);
-                let count = len / element;
-                let mut native = Vec::new();
-                data.datatype().from_external32(&bytes[..to_usize(count * element)], &mut native)?;
-                data.unpack(0, &native);
-                Ok(native.len() as u64)
-            }
+    /// Stores the first `len` bytes that were read in the program's form; returns their length in that form. Bytes of a number that is not
+    /// complete in the file are left out.
+    pub(super) fn end(self, view: &FileView, path: &Path, len: u64) -> Result<u64> {
+        let (data, bytes) = match self {
+            Self::Native(_) => return Ok(len),
+            Self::Converted(data, bytes) => (data, bytes),
+        };
+        let sizes = view.representation.with_sizes(|size_of| data.datatype().elements_in_file(len, size_of));
+        let (items, used) = sizes.map_err(|what| about(path, ErrorClass::Conversion, what))?;
+        let bytes = &bytes[..to_usize(used)];
+        if let Representation::Registered(conversion) = &view.representation {
+            let converted = conversion.read(bytes, items, &data);
+            converted.map_err(|what| about(path, ErrorClass::Conversion, what))?;
+            return Ok(data.datatype().bytes_of_elements(items).unwrap_or(data.packed_len()));
         }
+        let mut native = Vec::new();
+        data.datatype().from_external32(bytes, &mut native)?;
+        data.unpack(0, &native);
+        Ok(native.len() as u64)
     }
+}
+
+/// Bytes of one element of a type in a view's representation.
+fn element_bytes(view: &FileView, path: &Path, datatype: &Datatype) -> Result<u64> {
+    let bytes = view.representation.with_sizes(|size_of| datatype.bytes_in_file(size_of));
+    bytes.map_err(|what| about(path, ErrorClass::Conversion, what))
+}
+
+/// Checks that elements that have `element` bytes each in the file have as many in memory, as those must that are not converted.
+fn check_native(path: &Path, element: u64, datatype: &Datatype) -> Result<()> {
+    if element == datatype.size() {
+        return Ok(());
+    }
+    let what = format!(
+        "an element has {element} bytes in the data representation of its view and {} in memory, and no function was registered that \
+         converts it",
+        datatype.size()
+    );
+    Err(about(path, ErrorClass::Conversion, what))
 }
 
 /// Moves `len` bytes in parts, each by a call that gets the offset and memory for the part; ends behind the first part that is not moved

@@ -7,10 +7,11 @@ use std::io;
 use std::ops::Range;
 
 use am_core::fabric::Fabric;
-use mpi_io::{Domains, Moved, Selection, View, read_together, write_together};
+use mpi_io::{Domains, Moved, Selection, read_together, write_together};
 
 use super::buffers::{Source, Target, to_usize};
 use super::opened::Span;
+use super::representation::FileView;
 use super::{File, Place, code_of, error_of};
 use crate::buffer::{RecvData, SendData};
 use crate::collective::Placement;
@@ -146,7 +147,7 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
     pub(super) fn meet_to_write(&self, place: Place, data: &SendData) -> Result<Met<Source>> {
         self.check_written()?;
         let view = self.view.get();
-        let prepared = Source::new(&view, data).and_then(|source| {
+        let prepared = Source::new(&view, self.path(), data).and_then(|source| {
             let span = self.span(view, self.check_place(place)?, source.len())?;
             Ok((source, span))
         });
@@ -156,7 +157,7 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
     pub(super) fn meet_to_read(&self, place: Place, data: &RecvData) -> Result<Met<Target>> {
         self.check_read()?;
         let view = self.view.get();
-        let prepared = Target::new(&view, data).and_then(|target| {
+        let prepared = Target::new(&view, self.path(), data).and_then(|target| {
             let span = self.span(view, self.check_place(place)?, target.len())?;
             Ok((target, span))
         });
@@ -166,7 +167,7 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
     pub(super) fn meet_to_write_ordered(&self, data: &SendData) -> Result<Met<Source>> {
         self.check_written()?;
         let view = self.view.get();
-        let source = Source::new(&view, data);
+        let source = Source::new(&view, self.path(), data);
         let position = self.take_turns(&view, source.as_ref().map(Source::len).ok())?;
         let prepared = source.and_then(|source| {
             let span = self.span_at(view, position?, source.len())?;
@@ -178,7 +179,7 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
     pub(super) fn meet_to_read_ordered(&self, data: &RecvData) -> Result<Met<Target>> {
         self.check_read()?;
         let view = self.view.get();
-        let target = Target::new(&view, data);
+        let target = Target::new(&view, self.path(), data);
         let position = self.take_turns(&view, target.as_ref().map(Target::len).ok())?;
         let prepared = target.and_then(|target| {
             let span = self.span_at(view, position?, target.len())?;
@@ -229,7 +230,7 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
 
     /// Moves the shared pointer behind the data of all tasks; returns the position of this task's data. A task whose arguments are wrong
     /// takes part without data.
-    fn take_turns(&self, view: &View, len: Option<u64>) -> Result<Result<u64>> {
+    fn take_turns(&self, view: &FileView, len: Option<u64>) -> Result<Result<u64>> {
         let own = len.map_or(Ok(0), |len| self.etypes(view, len));
         let all = self.communicator.gather_words(&[*own.as_ref().unwrap_or(&0)])?;
         let sum = |counts: &[Vec<u64>]| counts.iter().fold(0_u64, |sum, count| sum.saturating_add(count[0]));

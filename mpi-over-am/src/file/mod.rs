@@ -10,6 +10,7 @@ mod collective;
 mod open;
 mod opened;
 mod pointers;
+mod representation;
 mod shared_pointer;
 mod size;
 mod split;
@@ -20,18 +21,20 @@ use std::path::Path;
 use std::sync::Arc;
 
 use am_core::fabric::Fabric;
-use mpi_io::View;
-pub use mpi_io::{AccessMode, Representation};
+pub use mpi_io::AccessMode;
 
 pub use access::Place;
 pub use open::delete;
 use opened::Opened;
 pub use pointers::Whence;
+use representation::FileView;
+pub use representation::Representation;
 use shared_pointer::SharedPointer;
 use split::Begun;
 pub use split::SplitCall;
 
 use crate::communicator::Communicator;
+pub use crate::conversion::Conversion;
 use crate::error::{Error, ErrorClass};
 use crate::group::Group;
 use crate::job::JobFabric;
@@ -67,7 +70,7 @@ pub struct File<F: Fabric = JobFabric, L: LockPolicy = OneThread> {
     communicator: Communicator<F, L>,
     opened: Arc<Opened>,
     mode: AccessMode,
-    view: L::Field<Arc<View>>,
+    view: L::Field<Arc<FileView>>,
     /// The individual pointer, in elementary types.
     pointer: L::Field<u64>,
     shared_pointer: SharedPointer<F, L>,

@@ -8,6 +8,7 @@ use am_core::fabric::Fabric;
 use mpi_io::{AccessMode, Disk, LocalFile, View};
 
 use super::opened::Opened;
+use super::representation::{FileView, Representation};
 use super::shared_pointer::SharedPointer;
 use super::{File, about, code_of, error_of, failed};
 use crate::attribute::ObjectKind;
@@ -48,7 +49,10 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
             communicator: own,
             opened: Arc::new(Opened::new(path.to_owned(), disk)),
             mode,
-            view: L::Field::new(Arc::new(View::of_bytes())),
+            view: L::Field::new(Arc::new(FileView {
+                view: View::of_bytes(),
+                representation: Representation::Native,
+            })),
             pointer: L::Field::new(0),
             shared_pointer,
             is_atomic: L::Field::new(false),

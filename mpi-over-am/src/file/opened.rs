@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use mpi_io::{Disk, LockKind, Moved, View, read, write};
 
 use super::buffers::{Source, Target, in_parts, to_usize};
+use super::representation::FileView;
 use super::{about, failed};
 use crate::buffer::{with_slice, with_slice_mut};
 use crate::error::{Error, ErrorClass, Result};
@@ -24,7 +25,7 @@ pub(super) struct Opened {
 
 /// A part of a view's stream.
 pub(super) struct Span {
-    pub(super) view: Arc<View>,
+    pub(super) view: Arc<FileView>,
     /// The first byte.
     pub(super) from: u64,
     pub(super) len: u64,
@@ -49,7 +50,7 @@ impl Opened {
     pub(super) fn write(&self, span: &Span, source: &Source) -> Result<Moved> {
         self.alone(span, LockKind::Exclusive, |view| {
             let data = match source {
-                Source::External { bytes, .. } => return write(&*self.disk, view, span.from, bytes),
+                Source::Converted { bytes, .. } => return write(&*self.disk, view, span.from, bytes),
                 Source::Native(data) => data,
             };
             if let Some(bytes) = data.as_bytes() {
@@ -69,7 +70,7 @@ impl Opened {
     pub(super) fn read(&self, span: &Span, target: &mut Target) -> Result<Moved> {
         self.alone(span, LockKind::Shared, |view| {
             let data = match target {
-                Target::External(_, bytes) => return read(&*self.disk, view, span.from, bytes),
+                Target::Converted(_, bytes) => return read(&*self.disk, view, span.from, bytes),
                 Target::Native(data) => data,
             };
             if let Some(buffer) = data.as_buffer() {
@@ -111,7 +112,7 @@ impl Opened {
     /// The status of a read, or its error.
     pub(super) fn was_read(&self, span: &Span, moved: Moved, target: Target) -> Result<Status> {
         match moved.failure {
-            None => target.end(moved.bytes).map(status_of),
+            None => target.end(&span.view, &self.path, moved.bytes).map(status_of),
             Some(error) => {
                 let doing = format!("only {} of {} bytes were read", moved.bytes, span.len);
                 Err(self.failed(&doing, &error))

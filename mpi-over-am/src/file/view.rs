@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use am_core::fabric::Fabric;
-use mpi_datatype::Datatype;
-use mpi_io::{AccessMode, Representation, View, WrongView};
+use mpi_datatype::{Datatype, Predefined};
+use mpi_io::{AccessMode, View, WrongView};
 
 use super::File;
+use super::representation::{FileView, Representation};
 use crate::error::{ErrorClass, Result};
 use crate::info::Info;
 use crate::policy::{Field, LockPolicy};
@@ -44,12 +45,24 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
             )),
         };
         let view = displacement.and_then(|displacement| {
-            View::new(displacement, etype, filetype, representation, self.mode.writes())
-                .map_err(|wrong| self.opened.refused(class_of(&wrong), wrong.to_string()))
+            let representation = self.communicator.representation(representation)?.ok_or_else(|| {
+                let what = format!(
+                    "there is no data representation {representation:?}: there are \"native\", \"internal\", \"external32\" and those \
+                     that this task has registered"
+                );
+                self.opened.refused(ErrorClass::UnsupportedDatarep, what)
+            })?;
+            let is_written = self.mode.writes();
+            let new = |size_of: &dyn Fn(Predefined) -> u64| {
+                View::new(displacement, etype, filetype, size_of, is_written)
+            };
+            let view = representation.with_sizes(new);
+            let view = view.map_err(|what| self.opened.refused(ErrorClass::Conversion, what))?;
+            let view = view.map_err(|wrong| self.opened.refused(class_of(&wrong), wrong.to_string()))?;
+            Ok(FileView { view, representation })
         });
         // Also if the view is wrong here: the other tasks wait.
-        let facts =
-            view.as_ref().map_or([0; 2], |view| [view.etype_bytes(), view.representation() as u64 + 1]);
+        let facts = view.as_ref().map_or([0; 2], |view| [view.etype_bytes(), view.representation.number()]);
         let all = self.communicator.gather_words(&facts)?;
         let view = view?;
         if let Some(other) = all.iter().find(|other| other[1] != 0 && **other != facts) {
@@ -73,7 +86,7 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
     #[must_use]
     pub fn view(&self) -> (u64, Datatype, Datatype, Representation) {
         let view = self.view.get();
-        (view.displacement(), view.etype().clone(), view.filetype().clone(), view.representation())
+        (view.displacement(), view.etype().clone(), view.filetype().clone(), view.representation.clone())
     }
 
     /// The offset in bytes, from the start of the file, of an offset in elementary types (`MPI_File_get_byte_offset`).
@@ -94,21 +107,20 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
     /// Bytes from one element of a type to the next in the file (`MPI_File_get_type_extent`).
     ///
     /// # Errors
-    /// More than 2^63 bytes.
+    /// More than 2^63 bytes; what a function of the program reports.
     pub fn type_extent(&self, datatype: &Datatype) -> Result<i64> {
-        match self.view.get().representation() {
-            Representation::Native | Representation::Internal => Ok(datatype.extent()),
-            Representation::External32 if datatype.external32_len(1)? == datatype.size() => {
-                Ok(datatype.extent())
-            }
-            Representation::External32 => Ok(datatype.external32_len(1)?.cast_signed()),
+        let representation = &self.view.get().representation;
+        if matches!(representation, Representation::Native | Representation::Internal) {
+            return Ok(datatype.extent());
         }
+        let in_file = representation.with_sizes(|size_of| datatype.in_file(size_of));
+        let in_file = in_file.map_err(|what| self.opened.refused(ErrorClass::Conversion, what))?;
+        Ok(in_file?.extent())
     }
 }
 
 fn class_of(wrong: &WrongView) -> ErrorClass {
     match wrong {
-        WrongView::UnknownRepresentation { .. } | WrongView::OtherSizes => ErrorClass::UnsupportedDatarep,
         WrongView::EmptyEtype => ErrorClass::Type,
         _ => ErrorClass::Argument,
     }

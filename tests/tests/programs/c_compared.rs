@@ -9,8 +9,6 @@ use am_tests::programs::{self, Scratch, run};
 
 const TABLE: &str = include_str!("../../c/abi_values.txt");
 const HEADER: &str = include_str!("../../../mpi-over-am/abi/include/mpi.h");
-/// This library offers no files. These are parts of the names of functions about files that it offers nevertheless.
-const OFFERED: [&str; 5] = ["errhandler", "_c2f", "_f2c", "_toint", "_fromint"];
 const NOT_COMPARED: &str = include_str!("../../c/not_compared.txt");
 
 /// The MPI functions that a program calls: the undefined names of its object file.
@@ -100,7 +98,7 @@ fn functions_that_are_not_offered_say_so() {
     let patterns: Vec<_> = patterns.collect();
     let (_, header) = HEADER.split_once("/* prototypes begin */").expect("the header has prototypes");
     let mut text = String::from(
-        "#include \"check.h\"\nint main(int argc, char **argv) {\n    begin(&argc, &argv);\n    MPI_File_set_errhandler(MPI_FILE_NULL, MPI_ERRORS_RETURN);\n",
+        "#include \"check.h\"\nint main(int argc, char **argv) {\n    begin(&argc, &argv);\n    ",
     );
     let mut number = 0;
     for prototype in header.split(';').map(str::trim) {
@@ -109,7 +107,7 @@ fn functions_that_are_not_offered_say_so() {
             continue;
         };
         let is_meant = patterns.iter().any(|pattern| matches(pattern, name));
-        if !is_meant || OFFERED.iter().any(|part| name.contains(part)) {
+        if !is_meant {
             continue;
         }
         let parameters: Vec<_> = parameters.trim_end_matches(')').split(',').map(any_value).collect();
@@ -117,7 +115,7 @@ fn functions_that_are_not_offered_say_so() {
         text += &format!("    FAILS({call}, MPI_ERR_UNSUPPORTED_OPERATION);\n");
         number += 1;
     }
-    assert!(number > 10, "{number} functions only");
+    assert!(number > 0, "{number} functions only");
     text += "    return end();\n}\n";
     let source = scratch.path().join("not_offered.c");
     std::fs::write(&source, text).expect("a test can write here");

@@ -95,6 +95,7 @@ macro_rules! programs {
 programs! {
     c_classes
     c_communicators
+    c_datareps
     c_errhandlers
     c_faults
     c_files

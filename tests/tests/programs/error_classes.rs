@@ -34,7 +34,6 @@ const NEVER: &[(&str, &str)] = &[
     ("PORT", "there are no ports: MPI_ERR_UNSUPPORTED_OPERATION"),
     ("SERVICE", "there is no name service for ports: MPI_ERR_UNSUPPORTED_OPERATION"),
     ("NAME", "there is no name service for ports: MPI_ERR_UNSUPPORTED_OPERATION"),
-    ("DUP_DATAREP", "a program cannot register representations of its own: MPI_ERR_UNSUPPORTED_OPERATION"),
 ];
 
 /// The only class of the list above that the library names nevertheless.

@@ -33,6 +33,12 @@ fn requests_by_module() {
     test("fortran/f_requests.f90");
 }
 
+#[test]
+#[cfg_attr(not(has_gfortran), ignore = "no gfortran was found")]
+fn files_by_module() {
+    test("fortran/f_files.f90");
+}
+
 /// A program whose default integers have 8 bytes is warned once in a job.
 #[test]
 #[cfg_attr(not(has_gfortran), ignore = "no gfortran was found")]
