@@ -15,6 +15,7 @@ mod scratch;
 mod view;
 mod window;
 
+use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
 use am_core::buffer::{RawBuffer, RawBytes};
@@ -24,6 +25,7 @@ use am_core::handler::{HandlerId, HandlerSet};
 use am_core::task::TaskId;
 use am_core::{AmOptions, Amsend, AmsendInPieces, Context};
 use bytemuck::{AnyBitPattern, NoUninit};
+use mpi_io::Space;
 
 pub(crate) use data::{Gather, Scatter, Window};
 pub use data::{RecvData, SendData};
@@ -128,6 +130,23 @@ pub(crate) fn lend_raw<R>(bytes: &[u8], send: impl FnOnce(RawBytes) -> R) -> R {
 /// ended. If the operation never ends, the memory must be leaked.
 pub(crate) unsafe trait Keeps {}
 
+/// Has a part of a window for itself.
+///
+/// # Safety
+/// `part` must return the address and the length of initialised memory that stays mapped as long as the value. While a function has the
+/// memory from [`with_part`], no task and no other thread may access it.
+pub(crate) unsafe trait HasPart {
+    /// The memory; a null pointer for none.
+    fn part(&self) -> (*mut u8, usize);
+}
+
+/// Calls `call` with a part of a window, which `call` must not keep.
+pub(crate) fn with_part<R>(part: &impl HasPart, call: impl FnOnce(RawBuffer) -> R) -> R {
+    let (at, len) = part.part();
+    // SAFETY: the memory is mapped and accessible, and nothing else accesses it until this function returns (`HasPart`).
+    call(NonNull::new(at).map_or(RawBuffer::EMPTY, |at| unsafe { RawBuffer::new(at, len) }))
+}
+
 /// A vector for an operation of the keeper, and its bytes.
 pub(crate) fn keep_vec(_keeper: &impl Keeps, bytes: Vec<u8>) -> (KeptVec, RawBuffer) {
     let (kept, at, len) = KeptVec::with_bytes(bytes);
@@ -156,10 +175,12 @@ pub(crate) fn with_slice<R>(bytes: RawBytes, use_up: impl FnOnce(&[u8]) -> R) ->
 }
 
 /// Like [`with_slice`], for a range that is written.
-pub(crate) fn with_slice_mut<R>(buffer: RawBuffer, fill: impl FnOnce(&mut [u8]) -> R) -> R {
+pub(crate) fn with_space<R>(buffer: RawBuffer, fill: impl FnOnce(&mut Space<'_>) -> R) -> R {
+    let at: *mut MaybeUninit<u8> = buffer.at().as_ptr().cast();
     // SAFETY: the maker of `buffer` has promised that it stays writable, and that nothing else accesses it, until the operation that holds
-    // it has ended, which is when `fill` returns. `fill` only writes to it: any bytes are valid.
-    fill(unsafe { std::slice::from_raw_parts_mut(buffer.at().as_ptr(), buffer.len()) })
+    // it has ended, which is when `fill` returns. The bytes may be without values, as the type says. `fill` gets a `Space`, which only
+    // stores values, so bytes that have a value keep one: any values are valid.
+    fill(&mut Space::from(unsafe { std::slice::from_raw_parts_mut(at, buffer.len()) }))
 }
 
 /// # Safety

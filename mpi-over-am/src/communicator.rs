@@ -34,6 +34,26 @@ use crate::turn::Turn;
 pub use create::{PendingCommunicator, SplitType};
 pub use state_of::ANY_RANK;
 
+/// The group and the rank of an object that has a communicator of its own: a window, a file.
+macro_rules! tasks_of {
+    ($object:ident) => {
+        impl<F: Fabric, L: LockPolicy> $object<F, L> {
+            /// The tasks of this object, by rank (`MPI_Win_get_group`, `MPI_File_get_group`).
+            #[must_use]
+            pub fn group(&self) -> $crate::Group {
+                self.communicator.group()
+            }
+
+            /// This task's rank among them.
+            #[must_use]
+            pub fn rank(&self) -> u32 {
+                self.communicator.rank()
+            }
+        }
+    };
+}
+pub(crate) use tasks_of;
+
 /// A group of tasks with a message space of its own (MPI 5.0 chapter 7); or, as an *inter-communicator*, two groups that communicate with
 /// each other.
 ///

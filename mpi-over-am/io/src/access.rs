@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::{Disk, Piece, View};
+use crate::{Disk, Piece, Space, View};
 
 /// What became of a transfer: the bytes that were moved, from the first one on, and the error that ended it.
 #[derive(Debug, Default)]
@@ -36,10 +36,10 @@ pub(crate) fn write_all(disk: &dyn Disk, bytes: &[u8], at: u64) -> Moved {
 }
 
 /// Fills `to` up to the end of the file; returns how many bytes were read.
-pub(crate) fn read_all(disk: &dyn Disk, to: &mut [u8], at: u64) -> Moved {
+pub(crate) fn read_all(disk: &dyn Disk, to: &mut Space<'_>, at: u64) -> Moved {
     let mut done = 0;
     while done < to.len() {
-        match disk.read_at(&mut to[done..], at + done as u64) {
+        match disk.read_at(&mut to.part(done..to.len()), at + done as u64) {
             Ok(0) => break,
             Ok(read) => done += read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -67,7 +67,7 @@ pub fn write(disk: &dyn Disk, view: &View, from: u64, bytes: &[u8]) -> Moved {
 }
 
 /// Reads the stream's bytes from `from` on into `to`, up to the end of the file.
-pub fn read(disk: &dyn Disk, view: &View, from: u64, to: &mut [u8]) -> Moved {
+pub fn read(disk: &dyn Disk, view: &View, from: u64, to: &mut Space<'_>) -> Moved {
     if let Some(piece) = view.one_piece(from, to.len() as u64) {
         return read_all(disk, to, piece.at);
     }
@@ -80,9 +80,9 @@ pub fn read(disk: &dyn Disk, view: &View, from: u64, to: &mut [u8]) -> Moved {
 }
 
 /// Collects pieces that lie close to each other, and reads them by one call.
-struct Reader<'a> {
+struct Reader<'a, 'b> {
     disk: &'a dyn Disk,
-    to: &'a mut [u8],
+    to: &'a mut Space<'b>,
     moved: Moved,
     /// Whether the end of the file was met, or a read has failed.
     is_over: bool,
@@ -90,7 +90,7 @@ struct Reader<'a> {
     scratch: Vec<u8>,
 }
 
-impl Reader<'_> {
+impl Reader<'_, '_> {
     fn add(&mut self, piece: Piece) {
         let end = piece.at + piece.len;
         let fits = self.pieces.first().is_none_or(|first| {
@@ -118,7 +118,7 @@ impl Reader<'_> {
         if pieces.len() == 1 || gaps / pieces.len() as u64 > GAP_BYTES {
             for &Piece { at, len } in &pieces {
                 let start = self.moved.bytes as usize;
-                let read = read_all(self.disk, &mut self.to[start..start + len as usize], at);
+                let read = read_all(self.disk, &mut self.to.part(start..start + len as usize), at);
                 self.count(read.bytes, len, read.failure);
                 if self.is_over {
                     return;
@@ -131,13 +131,12 @@ impl Reader<'_> {
         if scratch.len() < span {
             scratch.resize(span, 0);
         }
-        let mut read = read_all(self.disk, &mut scratch[..span], first.at);
+        let mut read = read_all(self.disk, &mut Space::from(&mut scratch[..span]), first.at);
         for &Piece { at, len } in &pieces {
             let from = at - first.at;
             let there = read.bytes.saturating_sub(from).min(len);
             let start = self.moved.bytes as usize;
-            self.to[start..start + there as usize]
-                .copy_from_slice(&scratch[from as usize..(from + there) as usize]);
+            self.to.store(start, &scratch[from as usize..(from + there) as usize]);
             let failure = if there < len { read.failure.take() } else { None };
             self.count(there, len, failure);
             if self.is_over {

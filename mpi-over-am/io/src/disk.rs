@@ -13,7 +13,7 @@ use nix::fcntl::{FcntlArg, fcntl, posix_fallocate};
 use nix::libc;
 use nix::sys::resource::{Resource, getrlimit};
 
-use crate::AccessMode;
+use crate::{AccessMode, Space};
 
 /// Whether others may lock the same bytes, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,11 +26,12 @@ pub enum LockKind {
 
 /// An open file. Several threads may use it at the same time. Offsets and lengths are in bytes.
 pub trait Disk: Debug + Send + Sync {
-    /// Reads up to `to.len()` bytes from `at` on; returns their number, which is 0 only at the end of the file.
+    /// Reads up to `to.len()` bytes from `at` on, and stores them at the front of `to`; returns their number, which is 0 only at the end of
+    /// the file.
     ///
     /// # Errors
     /// Those of the system. A call that a signal has interrupted is repeated by the caller.
-    fn read_at(&self, to: &mut [u8], at: u64) -> io::Result<usize>;
+    fn read_at(&self, to: &mut Space<'_>, at: u64) -> io::Result<usize>;
 
     /// Writes up to `from.len()` bytes from `at` on; returns their number.
     ///
@@ -139,8 +140,8 @@ fn within_limit(at: u64, len: usize) -> io::Result<usize> {
 }
 
 impl Disk for LocalFile {
-    fn read_at(&self, to: &mut [u8], at: u64) -> io::Result<usize> {
-        self.0.read_at(to, at)
+    fn read_at(&self, to: &mut Space<'_>, at: u64) -> io::Result<usize> {
+        to.read_from(&self.0, at)
     }
 
     fn write_at(&self, from: &[u8], at: u64) -> io::Result<usize> {

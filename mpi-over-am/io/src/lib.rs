@@ -30,6 +30,7 @@ mod access_mode;
 mod disk;
 mod domains;
 mod selection;
+mod space;
 mod together;
 mod view;
 
@@ -37,6 +38,7 @@ pub use access::{Moved, read, write};
 pub use access_mode::{AccessMode, WrongMode};
 pub use disk::{Disk, LocalFile, LockKind};
 pub use domains::Domains;
-pub use selection::{Malformed, Selection};
+pub use selection::{Malformed, Selection, Strided};
+pub use space::Space;
 pub use together::{Found, read_together, write_together};
 pub use view::{Piece, View, WrongView};

@@ -6,17 +6,21 @@ use crate::{Piece, View};
 
 /// Pieces of one length, at one distance from each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Group {
-    at: u64,
-    len: u64,
-    stride: u64,
-    count: u64,
+pub struct Strided {
+    /// The offset of the first piece.
+    pub at: u64,
+    /// The length of a piece.
+    pub len: u64,
+    /// From one piece to the next. It may be less than the length.
+    pub stride: u64,
+    /// The number of pieces.
+    pub count: u64,
 }
 
 /// A list of pieces in a window of a file, in the order of the stream. Pieces at equal distances take 32 bytes together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
-    groups: Vec<Group>,
+    groups: Vec<Strided>,
     /// Bytes of all pieces.
     len: u64,
     pieces: u64,
@@ -68,7 +72,7 @@ impl Selection {
                 return;
             }
         }
-        self.groups.push(Group { at, len, stride: 0, count: 1 });
+        self.groups.push(Strided { at, len, stride: 0, count: 1 });
     }
 
     /// Bytes of all pieces.
@@ -89,10 +93,15 @@ impl Selection {
         self.pieces
     }
 
+    /// The pieces in order, in groups.
+    pub fn groups(&self) -> impl Iterator<Item = Strided> {
+        self.groups.iter().copied()
+    }
+
     /// All pieces, in order.
     pub fn iter(&self) -> impl Iterator<Item = Piece> {
-        let pieces = |group: &Group| {
-            let Group { at, len, stride, count } = *group;
+        let pieces = |group: &Strided| {
+            let Strided { at, len, stride, count } = *group;
             (0..count).map(move |index| Piece { at: at + index * stride, len })
         };
         self.groups.iter().flat_map(pieces)
@@ -122,8 +131,8 @@ impl Selection {
         let mut selection = Self::default();
         for _ in 0..groups {
             let mut word = || take_word(&mut rest).ok_or(malformed);
-            let group = Group { at: word()?, len: word()?, stride: word()?, count: word()? };
-            let Group { at, len, stride, count } = group;
+            let group = Strided { at: word()?, len: word()?, stride: word()?, count: word()? };
+            let Strided { at, len, stride, count } = group;
             let end = || stride.checked_mul(count.checked_sub(1)?)?.checked_add(len)?.checked_add(at);
             let bytes = || len.checked_mul(count)?.checked_add(selection.len);
             let (end, bytes) = (end().ok_or(malformed)?, bytes().ok_or(malformed)?);

@@ -4,7 +4,7 @@ use std::io;
 use std::ops::Range;
 
 use crate::access::{read_all, write_all};
-use crate::{Disk, Piece, Selection};
+use crate::{Disk, Piece, Selection, Space};
 
 /// What an aggregator has read.
 #[derive(Debug, Default)]
@@ -33,87 +33,41 @@ fn runs(pieces: &mut [Piece], gap: u64) -> Vec<Range<u64>> {
     runs
 }
 
-/// The part of `buffer`, whose first byte is that at `start`, that holds a piece.
-fn place(buffer: &mut [u8], start: u64, Piece { at, len }: Piece) -> &mut [u8] {
-    let from = (at - start) as usize;
-    &mut buffer[from..from + len as usize]
+/// The part of a window's memory that a run has.
+fn place(window: &Range<u64>, run: &Range<u64>) -> Range<usize> {
+    (run.start - window.start) as usize..(run.end - window.start) as usize
 }
 
-/// Writes the pieces that several tasks have selected in a window; each comes with its bytes, in the order of its pieces. Where pieces
-/// overlap, the bytes of a later task in the list are written. No other byte of the file changes. `buffer` is scratch memory that is kept
-/// for the next call.
+/// Writes the pieces that several tasks have selected in a window; `bytes` has the bytes of the window, of which only those of the pieces
+/// count. No other byte of the file changes.
 ///
 /// # Errors
 /// That of a write; the pieces before it were written.
 pub fn write_together(
     disk: &dyn Disk,
     window: &Range<u64>,
-    tasks: &[(Selection, &[u8])],
-    buffer: &mut Vec<u8>,
+    tasks: &[Selection],
+    bytes: &[u8],
 ) -> io::Result<()> {
-    let mut pieces: Vec<Piece> = tasks.iter().flat_map(|(selection, _)| selection.iter()).collect();
-    if let ([only], [(_, bytes), ..]) = (&pieces[..], &used(tasks)[..]) {
-        return write_all(disk, bytes, only.at).failure.map_or(Ok(()), Err);
-    }
-    let len = (window.end - window.start) as usize;
-    if buffer.len() < len {
-        buffer.resize(len, 0);
-    }
-    for (selection, bytes) in tasks {
-        let mut rest = *bytes;
-        for piece in selection.iter() {
-            let (own, others) = rest.split_at((piece.len as usize).min(rest.len()));
-            place(buffer, window.start, piece)[..own.len()].copy_from_slice(own);
-            rest = others;
-        }
-    }
+    let mut pieces: Vec<Piece> = tasks.iter().flat_map(Selection::iter).collect();
     for run in runs(&mut pieces, 0) {
-        let bytes = place(buffer, window.start, Piece { at: run.start, len: run.end - run.start });
-        if let Some(failure) = write_all(disk, bytes, run.start).failure {
+        if let Some(failure) = write_all(disk, &bytes[place(window, &run)], run.start).failure {
             return Err(failure);
         }
     }
     Ok(())
 }
 
-/// The tasks that have selected something.
-fn used<'a, 'b>(tasks: &'b [(Selection, &'a [u8])]) -> Vec<&'b (Selection, &'a [u8])> {
-    tasks.iter().filter(|(selection, _)| !selection.is_empty()).collect()
-}
-
-/// Reads the pieces that several tasks have selected in a window, and appends the bytes of each task's pieces, in their order, to that
-/// task's message. Bytes behind the end of the file are zeros. `buffer` is scratch memory that is kept for the next call.
-pub fn read_together(
-    disk: &dyn Disk,
-    window: &Range<u64>,
-    tasks: &mut [(Selection, Vec<u8>)],
-    buffer: &mut Vec<u8>,
-) -> Found {
-    let mut found = Found::default();
-    let mut pieces: Vec<Piece> = tasks.iter().flat_map(|(selection, _)| selection.iter()).collect();
-    let len = (window.end - window.start) as usize;
-    if buffer.len() < len {
-        buffer.resize(len, 0);
-    }
+/// Reads the pieces that several tasks have selected in a window to the window's memory, and bytes between them. What lies behind the end
+/// of the file stays as it is.
+pub fn read_together(disk: &dyn Disk, window: &Range<u64>, tasks: &[Selection], to: &mut Space<'_>) -> Found {
+    let mut pieces: Vec<Piece> = tasks.iter().flat_map(Selection::iter).collect();
     for run in runs(&mut pieces, GAP_BYTES) {
-        let bytes = place(buffer, window.start, Piece { at: run.start, len: run.end - run.start });
-        // Once the end was met, later bytes are not in the file, even if another task writes them meanwhile.
-        let read = if found.end.is_some() {
-            0
-        } else {
-            let read = read_all(disk, bytes, run.start);
-            if read.bytes < bytes.len() as u64 {
-                found = Found { end: Some(run.start + read.bytes), failure: read.failure };
-            }
-            read.bytes as usize
-        };
-        bytes[read..].fill(0);
-    }
-    for (selection, message) in tasks {
-        message.reserve(selection.len() as usize);
-        for piece in selection.iter() {
-            message.extend_from_slice(place(buffer, window.start, piece));
+        let read = read_all(disk, &mut to.part(place(window, &run)), run.start);
+        if read.bytes < run.end - run.start {
+            // Later bytes are not in the file, even if another task writes them meanwhile.
+            return Found { end: Some(run.start + read.bytes), failure: read.failure };
         }
     }
-    found
+    Found::default()
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 
-use mpi_io::{AccessMode, Disk, LocalFile, LockKind};
+use mpi_io::{AccessMode, Disk, LocalFile, LockKind, Space};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 #[test]
@@ -27,7 +27,7 @@ fn files_are_made_read_locked_and_limited() {
     assert_eq!(file.len().unwrap(), 5000);
     file.set_len(12).unwrap();
     let mut bytes = [7; 20];
-    assert_eq!(file.read_at(&mut bytes, 9).unwrap(), 3);
+    assert_eq!(file.read_at(&mut Space::from(&mut bytes[..]), 9).unwrap(), 3);
     assert_eq!(&bytes[..4], b"\0ab\x07");
     file.sync().unwrap();
 
@@ -43,7 +43,7 @@ fn files_are_made_read_locked_and_limited() {
         let waiting = threads.spawn(|| {
             other.lock(&(5..6), LockKind::Exclusive).unwrap();
             let mut byte = [0];
-            other.read_at(&mut byte, 5).unwrap();
+            other.read_at(&mut Space::from(&mut byte[..]), 5).unwrap();
             byte[0]
         });
         std::thread::sleep(std::time::Duration::from_millis(50));

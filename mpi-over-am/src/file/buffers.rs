@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
+use am_core::buffer::{RawBuffer, RawBytes};
 use mpi_datatype::Datatype;
 use mpi_io::Moved;
 
 use super::about;
 use super::representation::{FileView, Representation};
-use crate::buffer::{RecvData, SendData};
+use crate::buffer::{RecvData, SendData, lend_raw, lend_to_receive};
 use crate::error::{ErrorClass, Result};
 
 /// Elements that are not contiguous are copied in parts of this number of bytes.
@@ -66,18 +67,25 @@ impl Source {
         }
     }
 
-    /// Appends a part to a message.
-    pub(super) fn append(&self, from: u64, len: u64, message: &mut Vec<u8>) {
-        let start = message.len();
-        match self {
-            Self::Native(data) => {
-                message.resize(start + to_usize(len), 0);
-                data.pack(from, &mut message[start..]);
-            }
-            Self::Converted { bytes, .. } => {
-                message.extend_from_slice(&bytes[to_usize(from)..to_usize(from + len)]);
-            }
+    /// Calls `call` with a part of the bytes. Elements that are not contiguous are copied to `scratch`, which is kept for the next call.
+    pub(super) fn with_bytes<R>(
+        &self,
+        from: u64,
+        len: u64,
+        scratch: &mut Vec<u8>,
+        call: impl FnOnce(RawBytes) -> R,
+    ) -> R {
+        let (from, len) = (to_usize(from), to_usize(len));
+        let data = match self {
+            Self::Converted { bytes, .. } => return lend_raw(&bytes[from..from + len], call),
+            Self::Native(data) => data,
+        };
+        if let Some(bytes) = data.as_bytes() {
+            return call(bytes.part(from, len).expect("the part lies inside"));
         }
+        let part = room(scratch, len);
+        data.pack(from as u64, part);
+        lend_raw(part, call)
     }
 }
 
@@ -106,14 +114,27 @@ impl Target {
         }
     }
 
-    /// Stores a part.
-    pub(super) fn store(&mut self, at: u64, part: &[u8]) {
-        match self {
-            Self::Native(data) => {
-                data.unpack(at, part);
-            }
-            Self::Converted(_, bytes) => bytes[to_usize(at)..][..part.len()].copy_from_slice(part),
+    /// Calls `call` with memory for a part of the bytes, all of which `call` must store. For elements that are not contiguous, it is
+    /// `scratch`, which is kept for the next call.
+    pub(super) fn with_space<R>(
+        &mut self,
+        at: u64,
+        len: u64,
+        scratch: &mut Vec<u8>,
+        call: impl FnOnce(RawBuffer) -> R,
+    ) -> R {
+        let (at, len) = (to_usize(at), to_usize(len));
+        let data = match self {
+            Self::Converted(_, bytes) => return lend_to_receive(&mut bytes[at..at + len], call),
+            Self::Native(data) => data,
+        };
+        if let Some(buffer) = data.as_buffer() {
+            return call(buffer.part(at, len).expect("the part lies inside"));
         }
+        let part = room(scratch, len);
+        let result = lend_to_receive(part, call);
+        data.unpack(at as u64, part);
+        result
     }
 
     /// Stores the first `len` bytes that were read in the program's form; returns their length in that form. Bytes of a number that is not
@@ -155,6 +176,14 @@ fn check_native(path: &Path, element: u64, datatype: &Datatype) -> Result<()> {
         datatype.size()
     );
     Err(about(path, ErrorClass::Conversion, what))
+}
+
+/// The first `len` bytes of memory that grows.
+fn room(memory: &mut Vec<u8>, len: usize) -> &mut [u8] {
+    if memory.len() < len {
+        memory.resize(len, 0);
+    }
+    &mut memory[..len]
 }
 
 /// Moves `len` bytes in parts, each by a call that gets the offset and memory for the part; ends behind the first part that is not moved

@@ -5,6 +5,7 @@
 
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 
 use am_core::fabric::Fabric;
 use mpi_io::{Domains, Moved, Selection, read_together, write_together};
@@ -12,6 +13,7 @@ use mpi_io::{Domains, Moved, Selection, read_together, write_together};
 use super::buffers::{Source, Target, to_usize};
 use super::opened::Span;
 use super::representation::FileView;
+use super::staging::Staging;
 use super::{File, Place, code_of, error_of};
 use crate::buffer::{RecvData, SendData};
 use crate::collective::Placement;
@@ -30,7 +32,7 @@ const LONG_PIECE_BYTES: u64 = 256 << 10;
 
 /// What the tasks tell each other about an access. A task whose arguments are wrong takes part without data.
 #[derive(Clone, Debug)]
-struct Part {
+struct Reach {
     /// The task's pieces do not lie in the order of its data, so that no part of the file has a part of the data.
     is_tangled: bool,
     /// From the first to the last byte in the file.
@@ -40,7 +42,7 @@ struct Part {
     len: u64,
 }
 
-impl Part {
+impl Reach {
     fn of(span: Option<&Span>) -> Self {
         let Some(span) = span.filter(|span| span.len > 0) else {
             return Self { is_tangled: false, bytes: 0..0, pieces: 0, len: 0 };
@@ -69,16 +71,36 @@ impl Part {
 }
 
 /// Whether the parts of different tasks lie between each other.
-fn are_mixed(parts: &[Part]) -> bool {
+fn are_mixed(parts: &[Reach]) -> bool {
     let mut ranges: Vec<_> =
         parts.iter().filter(|part| part.len > 0).map(|part| part.bytes.clone()).collect();
     ranges.sort_by_key(|range| range.start);
     ranges.windows(2).any(|pair| pair[1].start < pair[0].end)
 }
 
+/// A task's data in the window of an aggregator.
+struct Part {
+    rank: u32,
+    window: Range<u64>,
+    /// The first byte among those of the task.
+    from: u64,
+    selection: Selection,
+}
+
+/// A task's parts in a round, and their lists for the aggregators.
+struct Wanted {
+    parts: Vec<Part>,
+    /// The encoded selections, one behind the other.
+    lists: Vec<u8>,
+    /// The length of the list for each rank.
+    lens: Vec<usize>,
+}
+
 /// The tasks that move the data of all tasks.
 struct Aggregators {
     domains: Domains,
+    /// Bytes that an aggregator moves in one round at most.
+    part_bytes: u64,
     number: u32,
     tasks: u32,
 }
@@ -253,8 +275,8 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
 
     /// Meets the other tasks. All decide alike whether aggregators move the data, or (`None`) each task its own.
     fn meet(&self, span: Option<&Span>, hint: &str) -> Result<Option<Aggregators>> {
-        let words = self.communicator.gather_words(&Part::of(span).to_words())?;
-        let parts: Vec<_> = words.iter().map(|words| Part::from_words(words)).collect();
+        let words = self.communicator.gather_words(&Reach::of(span).to_words())?;
+        let parts: Vec<_> = words.iter().map(|words| Reach::from_words(words)).collect();
         let total: u64 = parts.iter().map(|part| part.len).sum();
         let pieces: u64 = parts.iter().map(|part| part.pieces).sum();
         let info = self.properties.info();
@@ -272,49 +294,85 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
         let window = self.number_of("cb_buffer_size").filter(|&bytes| bytes > 0).unwrap_or(WINDOW_BYTES);
         let unit = self.number_of("striping_unit").filter(|&bytes| bytes > 0).unwrap_or(UNIT_BYTES);
         let domains = Domains::new(parts.into_iter().map(|part| part.bytes), number, window, unit);
-        Ok(domains.map(|domains| Aggregators { domains, number, tasks }))
+        Ok(domains.map(|domains| Aggregators { domains, part_bytes: window.max(unit), number, tasks }))
     }
 
-    /// Sends each task a message, and receives one from each.
-    fn exchange(&self, messages: &[Vec<u8>]) -> Result<Vec<Vec<u8>>> {
-        let lengths: Vec<u64> = messages.iter().map(|message| message.len() as u64).collect();
-        let mut coming = vec![0; lengths.len()];
-        self.communicator.alltoall(&lengths, &mut coming)?;
-        let out = messages.concat();
-        let coming: Vec<usize> = coming.into_iter().map(to_usize).collect();
+    /// Tells each task the length of this task's message to it; returns those of their messages to this task. When the call returns, all
+    /// tasks have ended the round before.
+    fn exchange_lengths(&self, going: &[usize]) -> Result<Vec<usize>> {
+        let going: Vec<u64> = going.iter().map(|&len| len as u64).collect();
+        let mut coming = vec![0; going.len()];
+        self.communicator.alltoall(&going, &mut coming)?;
+        Ok(coming.into_iter().map(to_usize).collect())
+    }
+
+    /// Sends each task its part of `out`, and receives one from each.
+    fn exchange(&self, (out, going): (&[u8], &[usize]), coming: &[usize]) -> Result<Vec<u8>> {
         let mut into = vec![0; coming.iter().sum()];
-        let going: Vec<usize> = messages.iter().map(Vec::len).collect();
-        let (out_at, into_at) = (starts(&going), starts(&coming));
-        let from = Placement { counts: &going, displacements: &out_at };
-        let to = Placement { counts: &coming, displacements: &into_at };
-        self.communicator.alltoallv((&out, from), (&mut into, to))?;
-        let mut rest = into.as_slice();
-        Ok(coming
-            .into_iter()
-            .map(|len| {
-                let (message, others) = rest.split_at(len);
-                rest = others;
-                message.to_vec()
-            })
-            .collect())
+        let (out_at, into_at) = (starts(going), starts(coming));
+        let from = Placement { counts: going, displacements: &out_at };
+        let to = Placement { counts: coming, displacements: &into_at };
+        self.communicator.alltoallv((out, from), (&mut into, to))?;
+        Ok(into)
     }
 
-    /// The selections of all tasks in this task's window, and the bytes behind them.
-    fn selected<'a>(
-        &self,
-        messages: &'a [Vec<u8>],
-        window: &Range<u64>,
-    ) -> Result<Vec<(Selection, &'a [u8])>> {
-        let read = |(rank, message): (usize, &'a Vec<u8>)| {
-            if message.is_empty() {
-                return Ok((Selection::default(), &message[..]));
+    /// This task's parts of the windows of a round.
+    fn wanted(&self, aggregators: &Aggregators, round: u64, span: Option<&Span>) -> Wanted {
+        let mut wanted =
+            Wanted { parts: Vec::new(), lists: Vec::new(), lens: vec![0; aggregators.tasks as usize] };
+        let Some(span) = span else { return wanted };
+        let stream = span.from..span.from + span.len;
+        for (rank, window) in aggregators.windows(round) {
+            let (part, selection) = Selection::of_window(&span.view, &stream, &window);
+            if !selection.is_empty() {
+                let before = wanted.lists.len();
+                selection.encode(&mut wanted.lists);
+                wanted.lens[rank as usize] = wanted.lists.len() - before;
+                wanted.parts.push(Part { rank, window, from: part.start - span.from, selection });
             }
-            Selection::decode(message, window).map_err(|_| {
-                let what = "a list of pieces that do not lie in the aggregator's part of the file";
-                Error::Protocol { peer: self.task_of(rank), what }
-            })
+        }
+        wanted
+    }
+
+    /// The selections of all tasks in this task's window.
+    fn selected(&self, lists: &[u8], lens: &[usize], window: &Range<u64>) -> Result<Vec<Selection>> {
+        let mut rest = lists;
+        let read = |(rank, &len): (usize, &usize)| {
+            let (list, others) = rest.split_at(len);
+            rest = others;
+            match Selection::decode(list, window) {
+                _ if list.is_empty() => Ok(Selection::default()),
+                Ok((selection, [])) => Ok(selection),
+                _ => {
+                    let what = "a list of pieces that do not lie in the aggregator's part of the file";
+                    Err(Error::Protocol { peer: self.task_of(rank), what })
+                }
+            }
         };
-        messages.iter().enumerate().map(read).collect()
+        lens.iter().enumerate().map(read).collect()
+    }
+
+    /// The memory of the aggregators. Collective if the last access had other ones.
+    fn staging(&self, aggregators: &Aggregators) -> Result<Arc<Staging<F, L>>> {
+        let Aggregators { part_bytes, number, .. } = *aggregators;
+        let last = self.staging.with(|last| last.take());
+        let last = match last {
+            Some(last) if last.serves(part_bytes, number) => Some(last),
+            Some(last) => {
+                Arc::into_inner(last).map_or(Ok(()), Staging::free)?;
+                None
+            }
+            None => None,
+        };
+        let staging = match last {
+            Some(last) => last,
+            None => {
+                let is_aggregator = (0..number).any(|number| aggregators.rank(number) == self.rank());
+                Arc::new(Staging::new(&self.communicator, part_bytes, number, is_aggregator)?)
+            }
+        };
+        self.staging.set(Some(Arc::clone(&staging)));
+        Ok(staging)
     }
 
     fn task_of(&self, rank: usize) -> u32 {
@@ -323,31 +381,25 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
     }
 
     fn write_by(&self, aggregators: &Aggregators, own: Option<&(Source, Span)>) -> Result<io::Result<()>> {
-        let (mut written, mut buffer) = (Ok(()), Vec::new());
+        let staging = self.staging(aggregators)?;
+        let (mut written, mut scratch) = (Ok(()), Vec::new());
         for round in 0..aggregators.domains.rounds() {
-            let mut messages = vec![Vec::new(); aggregators.tasks as usize];
-            if let Some((source, span)) = own {
-                let stream = span.from..span.from + span.len;
-                for (rank, window) in aggregators.windows(round) {
-                    let (part, selection) = Selection::of_window(&span.view, &stream, &window);
-                    if !selection.is_empty() {
-                        let message = &mut messages[rank as usize];
-                        selection.encode(message);
-                        source.append(part.start - span.from, part.end - part.start, message);
-                    }
+            let Wanted { parts, lists, lens } = self.wanted(aggregators, round, own.map(|(_, span)| span));
+            let coming = self.exchange_lengths(&lens)?;
+            if let Some((source, _)) = own {
+                for Part { rank, window, from, selection } in &parts {
+                    staging.store((*rank, window), selection, (source, *from), &mut scratch)?;
                 }
+                staging.finish()?;
             }
-            let messages = self.exchange(&messages)?;
+            // The lists come after the bytes of their pieces.
+            let lists = self.exchange((&lists, &lens), &coming)?;
             let window = aggregators.own_window(self.rank(), round);
-            let tasks = self.selected(&messages, &window)?;
-            if let Some(rank) =
-                tasks.iter().position(|(selection, bytes)| selection.len() != bytes.len() as u64)
-            {
-                let what = "pieces of a file with other data than their length";
-                return Err(Error::Protocol { peer: self.task_of(rank), what });
-            }
+            let tasks = self.selected(&lists, &coming, &window)?;
             // After an error, too, the other tasks go on with their rounds.
-            written = written.and_then(|()| write_together(&*self.opened.disk, &window, &tasks, &mut buffer));
+            written = written.and_then(|()| {
+                staging.with_bytes(|bytes| write_together(&*self.opened.disk, &window, &tasks, bytes))
+            });
         }
         Ok(written)
     }
@@ -358,51 +410,31 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
         aggregators: &Aggregators,
         mut own: Option<&mut (Target, Span)>,
     ) -> Result<(io::Result<()>, u64)> {
-        let (mut failure, mut buffer, mut end) = (Ok(()), Vec::new(), u64::MAX);
+        let staging = self.staging(aggregators)?;
+        let (mut failure, mut scratch, mut end) = (Ok(()), Vec::new(), u64::MAX);
         for round in 0..aggregators.domains.rounds() {
-            let mut messages = vec![Vec::new(); aggregators.tasks as usize];
-            let mut parts = vec![0..0; messages.len()];
-            if let Some((_, span)) = &own {
-                let stream = span.from..span.from + span.len;
-                for (rank, window) in aggregators.windows(round) {
-                    let (part, selection) = Selection::of_window(&span.view, &stream, &window);
-                    if !selection.is_empty() {
-                        selection.encode(&mut messages[rank as usize]);
-                        parts[rank as usize] = part;
-                    }
-                }
-            }
-            let messages = self.exchange(&messages)?;
+            let span = own.as_ref().map(|(_, span)| span);
+            let Wanted { parts, lists, lens } = self.wanted(aggregators, round, span);
+            let coming = self.exchange_lengths(&lens)?;
+            let lists = self.exchange((&lists, &lens), &coming)?;
             let window = aggregators.own_window(self.rank(), round);
-            let selected = self.selected(&messages, &window)?;
-            // An answer begins with the end of the file.
-            let mut tasks: Vec<_> =
-                selected.into_iter().map(|(selection, _)| (selection, vec![0; size_of::<u64>()])).collect();
-            let found = read_together(&*self.opened.disk, &window, &mut tasks, &mut buffer);
-            let end_here = found.end.unwrap_or(u64::MAX).to_le_bytes();
-            let answers: Vec<_> = tasks
-                .into_iter()
-                .map(|(selection, mut message)| {
-                    message[..end_here.len()].copy_from_slice(&end_here);
-                    if selection.is_empty() { Vec::new() } else { message }
-                })
-                .collect();
+            let tasks = self.selected(&lists, &coming, &window)?;
+            let found = staging.with_space(|space| read_together(&*self.opened.disk, &window, &tasks, space));
             failure = failure.and(found.failure.map_or(Ok(()), Err));
-            let answers = self.exchange(&answers)?;
+            // Each task hears from the aggregators that they have read, and where they have met the end of the file.
+            let ends = self.communicator.gather_words(&[found.end.unwrap_or(u64::MAX)])?;
             let Some((target, span)) = &mut own else { continue };
-            for (rank, (part, answer)) in
-                parts.into_iter().zip(&answers).enumerate().filter(|(_, (part, _))| !part.is_empty())
-            {
-                let what = "an answer of another length than the pieces of a file";
-                let wrong = || Error::Protocol { peer: self.task_of(rank), what };
-                let (end_there, bytes) = answer.split_first_chunk().ok_or_else(wrong)?;
-                if bytes.len() as u64 != part.end - part.start {
-                    return Err(wrong());
-                }
-                let end_there = u64::from_le_bytes(*end_there);
+            for Part { rank, window, from, selection } in parts {
+                let end_there = ends[rank as usize][0];
                 end = end.min(end_there);
-                let there = span.view.bytes_before(end_there).clamp(part.start, part.end) - part.start;
-                target.store(part.start - span.from, &bytes[..to_usize(there)]);
+                let start = span.from + from;
+                let last = start + selection.len();
+                let there = span.view.bytes_before(end_there).clamp(start, last);
+                let selection = match there {
+                    _ if there == last => selection,
+                    there => Selection::of_window(&span.view, &(start..there), &window).1,
+                };
+                staging.load((rank, &window), &selection, (target, from), &mut scratch)?;
             }
         }
         let bytes = own.map_or(0, |(_, span)| {

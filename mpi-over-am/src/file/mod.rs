@@ -14,6 +14,7 @@ mod representation;
 mod shared_pointer;
 mod size;
 mod split;
+mod staging;
 mod typed;
 mod view;
 
@@ -32,11 +33,11 @@ pub use representation::Representation;
 use shared_pointer::SharedPointer;
 use split::Begun;
 pub use split::SplitCall;
+use staging::Staging;
 
-use crate::communicator::Communicator;
+use crate::communicator::{Communicator, tasks_of};
 pub use crate::conversion::Conversion;
 use crate::error::{Error, ErrorClass};
-use crate::group::Group;
 use crate::job::JobFabric;
 use crate::policy::{LockPolicy, OneThread};
 use crate::properties::Properties;
@@ -76,22 +77,14 @@ pub struct File<F: Fabric = JobFabric, L: LockPolicy = OneThread> {
     shared_pointer: SharedPointer<F, L>,
     is_atomic: L::Field<bool>,
     split: L::Field<Option<Begun>>,
+    /// The memory of the aggregators, once they have been needed.
+    staging: L::Field<Option<Arc<Staging<F, L>>>>,
     properties: Properties<L>,
 }
 
+tasks_of!(File);
+
 impl<F: Fabric, L: LockPolicy> File<F, L> {
-    /// The tasks that have opened the file (`MPI_File_get_group`).
-    #[must_use]
-    pub fn group(&self) -> Group {
-        self.communicator.group()
-    }
-
-    /// This task's rank among the tasks that have opened the file.
-    #[must_use]
-    pub fn rank(&self) -> u32 {
-        self.communicator.rank()
-    }
-
     /// Whether the requests of accesses to this file have this context id.
     #[must_use]
     pub fn has_context_id(&self, context_id: u32) -> bool {

@@ -57,6 +57,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
             shared_pointer,
             is_atomic: L::Field::new(false),
             split: L::Field::new(None),
+            staging: L::Field::new(None),
             properties: Properties::new(ObjectKind::File, info, ErrorHandler::Return),
         };
         if mode.has(AccessMode::APPEND) {
@@ -101,10 +102,13 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
     pub fn close(self) -> Result<()> {
         self.check_close()?;
         self.finish_started()?;
-        let Self { communicator, opened, mode, shared_pointer, .. } = self;
+        let Self { communicator, opened, mode, shared_pointer, staging, .. } = self;
         let path = opened.path.clone();
         // The system's last reference to the file, before any task deletes it.
         drop(opened);
+        if let Some(staging) = staging.replace(None).and_then(Arc::into_inner) {
+            staging.free()?;
+        }
         // Also ends the epoch in which all tasks access the shared pointer, when all have come here.
         shared_pointer.free()?;
         if !mode.has(AccessMode::DELETE_ON_CLOSE) {

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use mpi_io::{Disk, LockKind, Moved, View, read, write};
+use mpi_io::{Disk, LockKind, Moved, Space, View, read, write};
 
 use super::buffers::{Source, Target, in_parts, to_usize};
 use super::representation::FileView;
 use super::{about, failed};
-use crate::buffer::{with_slice, with_slice_mut};
+use crate::buffer::{with_slice, with_space};
 use crate::error::{Error, ErrorClass, Result};
 use crate::rank::ANY_SOURCE;
 use crate::status::Status;
@@ -70,14 +70,16 @@ impl Opened {
     pub(super) fn read(&self, span: &Span, target: &mut Target) -> Result<Moved> {
         self.alone(span, LockKind::Shared, |view| {
             let data = match target {
-                Target::Converted(_, bytes) => return read(&*self.disk, view, span.from, bytes),
+                Target::Converted(_, bytes) => {
+                    return read(&*self.disk, view, span.from, &mut Space::from(&mut bytes[..]));
+                }
                 Target::Native(data) => data,
             };
             if let Some(buffer) = data.as_buffer() {
-                return with_slice_mut(buffer, |bytes| read(&*self.disk, view, span.from, bytes));
+                return with_space(buffer, |space| read(&*self.disk, view, span.from, space));
             }
             in_parts(data.packed_len(), |offset, part| {
-                let moved = read(&*self.disk, view, span.from + offset, part);
+                let moved = read(&*self.disk, view, span.from + offset, &mut Space::from(&mut *part));
                 data.unpack(offset, &part[..to_usize(moved.bytes)]);
                 moved
             })

@@ -27,10 +27,9 @@ use bytemuck::{AnyBitPattern, NoUninit};
 
 use crate::attribute::ObjectKind;
 use crate::buffer::WindowMemory;
-use crate::communicator::Communicator;
+use crate::communicator::{Communicator, tasks_of};
 use crate::error::{Error, ErrorClass, Result};
 use crate::error_handler::ErrorHandler;
-use crate::group::Group;
 use crate::handlers::PartByOwner;
 use crate::info::Info;
 use crate::job::JobFabric;
@@ -330,6 +329,8 @@ fn control_bytes(flavor: Flavor) -> usize {
     if flavor == Flavor::Dynamic { dynamic::CONTROL_BYTES } else { CONTROL_BYTES }
 }
 
+tasks_of!(Window);
+
 impl<F: Fabric, L: LockPolicy> Window<F, L> {
     fn new(
         parent: &Communicator<F, L>,
@@ -344,18 +345,6 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         let new = NewWindow::begin(own, flavor, memory, unit, info)?;
         let words = new.communicator.gather_words(&new.own)?;
         Ok(new.end(words.iter().map(Vec::as_slice)))
-    }
-
-    /// The tasks of the window, by rank (`MPI_Win_get_group`).
-    #[must_use]
-    pub fn group(&self) -> Group {
-        self.communicator.group()
-    }
-
-    /// This task's rank in the window.
-    #[must_use]
-    pub fn rank(&self) -> u32 {
-        self.communicator.rank()
     }
 
     /// The origin of the window's memory (`MPI_WIN_CREATE_FLAVOR`).
