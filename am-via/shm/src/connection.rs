@@ -259,10 +259,11 @@ impl Connection {
         })
     }
 
-    /// Writes an entry, and notifies the peer if the peer sleeps or has parked the ring.
+    /// Writes an entry, and notifies the peer if the peer sleeps or has parked the ring. Looks for free lines before the known ones are
+    /// used up: a stream calls this function when its credits are used up, and then need not call it once more for want of known lines.
     #[inline(always)]
     pub fn post(&mut self, entry: Entry, payload: &Payload) -> Written {
-        if !self.has_free_line() {
+        if self.lines_not_freed() >= RING_LINES / 2 && !self.look_for_free_line() {
             return self.full_or_closed();
         }
         self.write(entry, payload);
@@ -359,7 +360,13 @@ impl Connection {
     /// Whether the next line was free when the peer's count was last seen.
     #[inline(always)]
     fn knows_free_line(&self) -> bool {
-        self.writer.written().wrapping_sub(self.their_consumed) < RING_LINES
+        self.lines_not_freed() < RING_LINES
+    }
+
+    /// Number of lines that were not free when the peer's count was last seen.
+    #[inline(always)]
+    fn lines_not_freed(&self) -> u32 {
+        self.writer.written().wrapping_sub(self.their_consumed)
     }
 
     #[cold]
