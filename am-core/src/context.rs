@@ -10,7 +10,7 @@ use am_core_engine::protocol::{Engine, Front};
 use crate::buffer::{InlineBytes, Owner, engine_over};
 use crate::counter::{Counter, CounterName};
 use crate::error::{Error, Result};
-use crate::fabric::{Fabric, Peer, Waker};
+use crate::fabric::{Fabric, Peer, SystemError, Waker, World};
 use crate::handler::{Answer, HandlerId, HandlerSet, HandlerTable, Message};
 use crate::handler_thread::HandlerThread;
 use crate::in_handler;
@@ -161,13 +161,13 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// This task.
     #[must_use]
     pub fn task(&self) -> TaskId {
-        self.fabric.endpoint().task
+        self.fabric.world().endpoint().task
     }
 
     /// This context's name in the job.
     #[must_use]
     pub fn endpoint(&self) -> Endpoint {
-        self.fabric.endpoint()
+        self.fabric.world().endpoint()
     }
 
     /// The name and the fabric's number of `target`. A caller that keeps the result saves the look-up for each message.
@@ -175,7 +175,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// # Errors
     /// A target that the job cannot have.
     pub fn peer(&mut self, target: impl Target) -> Result<Peer> {
-        self.fabric.peer(target.seen_from(self.fabric.endpoint().context))
+        self.fabric.peer(target.seen_from(self.fabric.world().endpoint().context))
     }
 
     /// Whether `packets` messages can be sent to `target` now, and would carry `len` bytes in pieces sooner than one announced message: see
@@ -202,13 +202,13 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// Number of tasks in the job.
     #[must_use]
     pub fn num_tasks(&self) -> u32 {
-        self.fabric.num_tasks()
+        self.fabric.world().num_tasks()
     }
 
     /// The number of the host that a task runs on. Only tasks on one host can share memory ([`share`](Self::share)).
     #[must_use]
     pub fn host(&self, task: TaskId) -> u32 {
-        self.fabric.host(task)
+        self.fabric.world().host(task)
     }
 
     /// All tasks of the job, including this one.
@@ -249,7 +249,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
 
     /// Marks this task as failed, for all peers to see: for a program that cannot continue.
     pub fn fail(&mut self, why: &str) {
-        self.fabric.fail(why);
+        self.fabric.world_mut().fail(why);
     }
 
     /// Ends the current or next wait of another task's context, after a change in memory: see [`World::ring`](crate::fabric::World::ring).
@@ -258,13 +258,14 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// [`Error::UnknownTask`], [`Error::UnknownContext`], or [`Error::System`]: the context's doorbell cannot be opened.
     pub fn ring(&mut self, to: Endpoint) -> Result<()> {
         to.check(self.num_tasks(), self.limits().contexts_max).map_err(Error::no_such_endpoint)?;
-        self.fabric.ring(to)
+        let rung = self.fabric.world_mut().ring(to);
+        rung.map_err(|SystemError { doing, source }| Error::System { doing, source })
     }
 
     /// Whether the process of `task` has certainly ended: see [`World::has_ended`](crate::fabric::World::has_ended).
     #[must_use]
     pub fn has_ended(&self, task: TaskId) -> bool {
-        self.fabric.has_ended(task)
+        self.fabric.world().has_ended(task)
     }
 
     /// The error of operations with `endpoint`, if its task is known to have failed or to have closed its context.
@@ -276,7 +277,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// A function that wakes this context's owner from any thread.
     #[must_use]
     pub fn waker(&self) -> Waker {
-        self.fabric.waker()
+        self.fabric.world().waker()
     }
 
     /// Removes a counter.
@@ -306,7 +307,7 @@ impl<F: Fabric, H: HandlerSet> Drop for Context<F, H> {
     fn drop(&mut self) {
         // A handler's panic is never silent: if no call has returned it, the task is marked as failed.
         if let Some(error) = self.stashed.iter().find(|error| error.is_panic()) {
-            self.fabric.fail(&error.to_string());
+            self.fabric.world_mut().fail(&error.to_string());
         }
     }
 }

@@ -5,7 +5,7 @@ use am_core_engine::protocol::{End, Outgoing};
 use crate::context::Context;
 use crate::counter::CounterName;
 use crate::error::Result;
-use crate::fabric::Fabric;
+use crate::fabric::{Fabric, World};
 use crate::handler::HandlerSet;
 use crate::handler_thread::{Asked, HandlerThread};
 
@@ -20,7 +20,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             // If the thread cannot be started now, the jobs stay queued.
             let thread = match &self.thread {
                 Some(thread) => thread,
-                None => self.thread.insert(HandlerThread::start(self.fabric.waker())?),
+                None => self.thread.insert(HandlerThread::start(self.fabric.world().waker())?),
             };
             if let Some(job) = self.engine.take_thread_job() {
                 moved = true;

@@ -19,7 +19,7 @@ use crate::buffer::{JobBuffer, RemoteAddress};
 use crate::context::Context;
 use crate::counter::{Counter, CounterName, DestinationStatus};
 use crate::error::{Error, Result};
-use crate::fabric::{Fabric, NO_SPIN, Waker};
+use crate::fabric::{Fabric, NO_SPIN, Waker, World};
 use crate::handler::{HandlerSet, HandlerTable};
 use crate::in_handler;
 use crate::transfer::{AtomicOp, Width};
@@ -95,7 +95,7 @@ impl<F: Fabric, H: HandlerSet> SharedContext<F, H> {
     /// Shares `context`, in polling mode.
     #[must_use]
     pub fn new(context: Context<F, H>) -> Self {
-        let waker = context.fabric.waker();
+        let waker = context.fabric.world().waker();
         Self {
             inner: Arc::new(Clones {
                 inner: Arc::new(Inner {
@@ -358,7 +358,7 @@ impl<F: Fabric, H: HandlerSet> Inner<F, H> {
             }
         }
         self.context.rest(context, |context| {
-            if context.fabric.wait(NO_SPIN, SLEEP_MAX) {
+            if context.fabric.world_mut().wait(NO_SPIN, SLEEP_MAX) {
                 // Another thread may do the work for which this thread waits.
                 context.note_wait(false, true);
             }
@@ -406,7 +406,7 @@ impl<'a, F: Fabric, H: HandlerSet> Call<'a, F, H> {
         }
         let begun = Instant::now();
         let polls = if part == Part::PollsForAll { NO_SPIN } else { polls };
-        if self.fabric.wait(polls, SLEEP_MAX) {
+        if self.fabric.world_mut().wait(polls, SLEEP_MAX) {
             // Another thread may do the work for which this thread waits.
             self.note_wait(false, true);
         }

@@ -11,7 +11,7 @@ use crate::buffer::JobBuffer;
 use crate::context::Context;
 use crate::counter::Counter;
 use crate::error::{Error, Result};
-use crate::fabric::{Fabric, InLine, NO_SPIN, Peer, PeerIndex};
+use crate::fabric::{Fabric, InLine, NO_SPIN, Peer, PeerIndex, World};
 use crate::handler::HandlerSet;
 use crate::in_handler;
 use crate::record::{self, Event, EventKind, Span};
@@ -137,7 +137,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         let is_for_credit = matches!(errors, Errors::ForCredit | Errors::KeepForCopy)
             || self.engine.is_busy() && self.engine.is_eager();
         let limit = if is_for_credit { SLEEP_MAX_FOR_CREDIT } else { SLEEP_MAX };
-        if self.fabric.wait(polls, limit.min(left)) {
+        if self.fabric.world_mut().wait(polls, limit.min(left)) {
             self.note_wait(left < Duration::MAX, false);
         }
     }
@@ -150,7 +150,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         let mut facts = self.engine.wait_facts();
         (facts.may_end_alone, facts.has_threads) = (may_end_alone, has_threads);
         self.handlers.add_to_facts(&mut facts);
-        self.fabric.note_wait(facts);
+        self.fabric.world_mut().note_wait(facts);
     }
 
     /// Makes progress until `done` returns true; sleeps when there is nothing to do. `done` is called first, and after each round.

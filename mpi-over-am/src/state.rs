@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use am_core::counter::CounterName;
-use am_core::fabric::{Fabric, Peer, PeerIndex};
+use am_core::fabric::{Fabric, Peer, PeerIndex, World};
 use am_core::task::{Target, TaskId};
 use am_core::{AmOptions, Context};
 
@@ -72,7 +72,7 @@ impl<F: Fabric> State<F> {
         events::look_at_recorder();
         let packet_room =
             fabric.limits().packet_bytes_max.saturating_sub(PACKET_HEAD_BYTES + envelope::BYTES);
-        let handlers = MpiHandlers::new(fabric.num_tasks(), settings);
+        let handlers = MpiHandlers::new(fabric.world().num_tasks(), settings);
         let mut context = Context::with_handlers(fabric, handlers);
         let (completions, target_counter) = Completions::new(settings.completion, &mut context)?;
         let is_in_context = completions.are_in_context();

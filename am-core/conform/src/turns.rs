@@ -16,7 +16,9 @@ use am_core::buffer::{
     RawBytes, RemoteAddress,
 };
 use am_core::error::Result;
-use am_core::fabric::{Arrival, Event, Fabric, Limits, Memory, Peer, PeerIndex, Post, Traffic, Waker, World};
+use am_core::fabric::{
+    Arrival, Event, Fabric, Limits, Memory, Peer, PeerIndex, Post, SystemError, Traffic, Waker, World,
+};
 use am_core::task::{Endpoint, TaskId};
 use am_core::transfer::{AtomicOp, Body, Class, OpId, Posted, Transfer, Width};
 
@@ -224,6 +226,24 @@ fn words<T: std::fmt::Debug>(result: &Result<T>) -> String {
 unsafe impl<F: Fabric> KeepsPromises for InTurn<F> {}
 
 impl<F: Fabric> Post for InTurn<F> {
+    type World = Self;
+
+    fn world(&self) -> &Self {
+        self
+    }
+
+    fn world_mut(&mut self) -> &mut Self {
+        self
+    }
+
+    fn limits(&self) -> Limits {
+        self.fabric.limits()
+    }
+
+    fn traffic(&self, peer: PeerIndex) -> Traffic {
+        self.fabric.traffic(peer)
+    }
+
     fn peer(&mut self, endpoint: Endpoint) -> Result<Peer> {
         self.fabric.peer(endpoint)
     }
@@ -382,52 +402,44 @@ impl<F: Fabric> Memory for InTurn<F> {
 
 impl<F: Fabric> World for InTurn<F> {
     fn endpoint(&self) -> Endpoint {
-        self.fabric.endpoint()
+        self.fabric.world().endpoint()
     }
 
     fn num_tasks(&self) -> u32 {
-        self.fabric.num_tasks()
+        self.fabric.world().num_tasks()
     }
 
     fn host(&self, task: TaskId) -> u32 {
-        self.fabric.host(task)
-    }
-
-    fn limits(&self) -> Limits {
-        self.fabric.limits()
+        self.fabric.world().host(task)
     }
 
     fn wait(&mut self, polls: u32, _limit: Duration) -> bool {
         self.turn.begin();
         // The task whose turn it is must not sleep, since no other task runs.
-        let is_long = self.fabric.wait(polls, Duration::ZERO);
+        let is_long = self.fabric.world_mut().wait(polls, Duration::ZERO);
         self.turn.end();
         is_long
     }
 
     fn failure(&self, task: TaskId) -> Option<String> {
-        self.fabric.failure(task)
+        self.fabric.world().failure(task)
     }
 
     fn has_ended(&self, task: TaskId) -> bool {
-        self.fabric.has_ended(task)
+        self.fabric.world().has_ended(task)
     }
 
-    fn ring(&mut self, to: Endpoint) -> Result<()> {
+    fn ring(&mut self, to: Endpoint) -> Result<(), SystemError> {
         self.turn.begin();
-        self.fabric.ring(to)
-    }
-
-    fn traffic(&self, peer: PeerIndex) -> Traffic {
-        self.fabric.traffic(peer)
+        self.fabric.world_mut().ring(to)
     }
 
     fn fail(&mut self, why: &str) {
         self.turn.begin();
-        self.fabric.fail(why);
+        self.fabric.world_mut().fail(why);
     }
 
     fn waker(&self) -> Waker {
-        self.fabric.waker()
+        self.fabric.world().waker()
     }
 }

@@ -1,5 +1,5 @@
-//! The types by which am-core's engine, a fabric and the device below it understand each other. Each exists once, here, so that no layer
-//! converts another's. Programs find the types that they need in am-core and am-via.
+//! The types by which am-core's engine, a fabric and the device below it understand each other, and the trait that a device implements for
+//! both. Each exists once, here, so that no layer converts another's. Programs find the types that they need in am-core and am-via.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -9,3 +9,4 @@ extern crate alloc;
 pub mod task;
 pub mod transfer;
 pub mod wait;
+pub mod world;

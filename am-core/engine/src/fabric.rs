@@ -1,11 +1,12 @@
 //! What am-core needs from the transport below it.
 //!
-//! A [`Fabric`] is the sum of three traits, and makes the promises of [`KeepsPromises`]:
+//! A [`Fabric`] is the sum of two traits, and makes the promises of [`KeepsPromises`]:
 //!
 //! * [`Post`] moves packets between endpoints: without loss, and in order for each pair. The fabric numbers its peers ([`Peer`]), so that a
 //!   peer is looked up once and not for each packet.
 //! * [`Memory`] lets a task write into, read from and operate atomically on memory that a peer has granted.
-//! * [`World`] knows the tasks and their deaths, and how to wait.
+//!
+//! The device below, a [`World`], knows the tasks and their deaths, and how to wait.
 //!
 //! One thread at a time polls a fabric, and a fabric makes no callbacks.
 //!
@@ -19,9 +20,7 @@
 //! with the system's errors of the set-up path.
 
 use alloc::boxed::Box;
-use alloc::string::String;
 use core::fmt;
-use core::time::Duration;
 
 use crate::buffer::{
     Access, Arrived, ForEngine, Grant, InlineBytes, JobBuffer, KeepsPromises, MappedRange, RawBuffer,
@@ -31,6 +30,7 @@ use crate::error::{Error, Result};
 use crate::task::{Endpoint, TaskId};
 pub use crate::transfer::{AtomicOp, Body, Class, OpId, Posted, Transfer, Width};
 pub use am_contract::wait::{UnderWay, WaitFacts, Waker};
+pub use am_contract::world::{NO_SPIN, SystemError, World};
 
 /// A context that this fabric exchanges packets with: its name, and the fabric's number for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,12 +161,27 @@ pub struct Traffic {
 
 /// The transport of am-core, used by one thread at a time. The memory that a fabric is given has no lifetime, so an implementation must
 /// make the promises of [`KeepsPromises`], in an `unsafe impl`.
-pub trait Fabric: Post + Memory + World + KeepsPromises + fmt::Debug {}
+pub trait Fabric: Post + Memory + KeepsPromises + fmt::Debug {}
 
-impl<F: Post + Memory + World + KeepsPromises + fmt::Debug> Fabric for F {}
+impl<F: Post + Memory + KeepsPromises + fmt::Debug> Fabric for F {}
 
 /// Packets: posted to peers, and polled.
 pub trait Post {
+    /// The device below.
+    type World: World;
+
+    /// The device below, which knows the job.
+    fn world(&self) -> &Self::World;
+
+    /// The device below, for the calls that change something.
+    fn world_mut(&mut self) -> &mut Self::World;
+
+    /// The limits.
+    fn limits(&self) -> Limits;
+
+    /// Packets exchanged with a peer so far.
+    fn traffic(&self, peer: PeerIndex) -> Traffic;
+
     /// The endpoint as a peer, with its number. A dead or closed endpoint has a number, too; posting to it returns `PeerFailed` or
     /// `ContextClosed`.
     ///
@@ -376,59 +391,4 @@ pub trait Memory {
         operation: AtomicOp,
         op: OpId,
     ) -> Result<Transfer<u64>>;
-}
-
-/// Number of empty polls that means "sleep at once" ([`World::wait`]).
-pub const NO_SPIN: u32 = u32::MAX / 2;
-
-/// The job: its tasks, their deaths, and how to wait.
-pub trait World {
-    /// The endpoint that this fabric was opened as.
-    fn endpoint(&self) -> Endpoint;
-
-    /// Number of tasks in the job.
-    fn num_tasks(&self) -> u32;
-
-    /// The limits.
-    fn limits(&self) -> Limits;
-
-    /// Called in a blocking wait after a poll without an event: spins, yields or sleeps, depending on the machine's load. `polls` is the
-    /// number of consecutive polls without an event ([`NO_SPIN`]: sleep at once), and `limit` the longest sleep. An event ends the call
-    /// early. Returns whether the wait has lasted so long (a second or more) that it should be noted by [`note_wait`](Self::note_wait).
-    fn wait(&mut self, polls: u32, limit: Duration) -> bool;
-
-    /// Notes what this task waits for, where the launcher can read it, and looks whether the tasks that it needs have left. The default,
-    /// for fabrics without a launcher that report every closed context, does nothing.
-    fn note_wait(&mut self, _facts: WaitFacts) {}
-
-    /// Whether `task` is known to have died, and how.
-    fn failure(&self, task: TaskId) -> Option<String>;
-
-    /// Whether the process of `task` has certainly ended and can no longer change memory. A failed task may still run. `false` if this is
-    /// not known.
-    fn has_ended(&self, task: TaskId) -> bool;
-
-    /// The number of the host of `task`. Tasks on one host can share memory.
-    fn host(&self, _task: TaskId) -> u32 {
-        0
-    }
-
-    /// Ends the current or next wait of `to`, after a change in memory such as a released lock. The call carries no data and takes no
-    /// credit; several calls before `to` looks count as one. In a fabric that writes memory by packets, these end the wait, and the call
-    /// does nothing.
-    ///
-    /// # Errors
-    /// `System`: the doorbell of `to` cannot be opened. [`Endpoint::check`] has accepted `to`.
-    fn ring(&mut self, _to: Endpoint) -> Result<()> {
-        Ok(())
-    }
-
-    /// Packets exchanged by this endpoint and `peer` so far.
-    fn traffic(&self, peer: PeerIndex) -> Traffic;
-
-    /// Marks this task as failed, for all peers to see; for example when it unwinds out of an operation.
-    fn fail(&mut self, why: &str);
-
-    /// A function that wakes this fabric's owner, from any thread.
-    fn waker(&self) -> Waker;
 }

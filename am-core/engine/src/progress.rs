@@ -2,7 +2,7 @@
 
 use crate::buffer::{Arrived, InlineBytes};
 use crate::error::Result;
-use crate::fabric::{Arrival, Class, Event, Fabric, Payload};
+use crate::fabric::{Arrival, Class, Event, Fabric, Payload, World};
 use crate::handler::HandlerSet;
 use crate::protocol::{Engine, Front, Packet};
 use crate::user_code::UserCode;
@@ -83,7 +83,7 @@ fn handle_rare<U: UserCode, F: Fabric, H: HandlerSet>(
             engine.handle_completed(op, result, fabric, handlers)?;
         }
         Event::TaskFailed(task) => {
-            let how = fabric.failure(task).unwrap_or_default();
+            let how = fabric.world().failure(task).unwrap_or_default();
             engine.handle_failure(task, how, fabric, handlers)?;
         }
         Event::ContextClosed(endpoint) => engine.handle_closed(endpoint, fabric, handlers)?,

@@ -6,7 +6,7 @@ use super::fence::ahead;
 use crate::buffer::RemoteAddress;
 use crate::context::Context;
 use crate::error::{Error, Result};
-use crate::fabric::Fabric;
+use crate::fabric::{Fabric, World};
 use crate::handler::HandlerSet;
 use crate::in_handler;
 use crate::record::Span;
@@ -25,7 +25,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             .map(|(bytes, task)| match <[u8; RemoteAddress::BYTES]>::try_from(bytes) {
                 Ok(bytes) => Ok(RemoteAddress::from_bytes(bytes)),
                 Err(bytes) => Err(Error::Protocol {
-                    peer: Endpoint::new(TaskId(task), self.fabric.endpoint().context),
+                    peer: Endpoint::new(TaskId(task), self.fabric.world().endpoint().context),
                     what: format!(
                         "it contributed {} bytes, which are not an address: all tasks must call address_init together",
                         bytes.len()

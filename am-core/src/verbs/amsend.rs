@@ -7,7 +7,7 @@ use crate::buffer::RawBytes;
 use crate::context::Context;
 use crate::counter::{Counter, CounterName};
 use crate::error::{Outcome, Result};
-use crate::fabric::{Fabric, Peer};
+use crate::fabric::{Fabric, Peer, World};
 use crate::handler::{Completion, Destination, HandlerId, HandlerSet, Ticket};
 use crate::in_handler;
 use crate::record;
@@ -78,7 +78,7 @@ impl<T: Target, S: Source> Operation<S> for Amsend<'_, T> {
         end: End,
         _driver: ByDriver,
     ) -> Result<Issued> {
-        let target = self.target.seen_from(context.fabric.endpoint().context);
+        let target = self.target.seen_from(context.fabric.world().endpoint().context);
         record::sent(&context.handlers, target.task, (self.handler, self.uhdr), memory.len() as u64);
         let outgoing = self.outgoing(target);
         let end = End { origin: self.options.origin, ..end };
@@ -110,7 +110,7 @@ impl Operation<RawBytes> for AmsendInPieces<'_> {
     ) -> Result<Issued> {
         let Amsend { target, handler, uhdr, .. } = self.message;
         record::sent(&context.handlers, target, (handler, uhdr), memory.len() as u64);
-        let target = target.seen_from(context.fabric.endpoint().context);
+        let target = target.seen_from(context.fabric.world().endpoint().context);
         let outgoing = Amsend { target, handler, uhdr, options: AmOptions::default() }.outgoing(target);
         context.engine.send_in_pieces(&mut context.fabric, &outgoing, memory, self.piece_bytes, end)
     }
@@ -132,7 +132,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         udata: &[u8],
         options: AmOptions,
     ) -> Result<()> {
-        let target = target.seen_from(self.fabric.endpoint().context);
+        let target = target.seen_from(self.fabric.world().endpoint().context);
         let message = Amsend { target, handler, uhdr, options };
         if in_handler::is_unmarked() && self.post_now(&message, udata) {
             Ok(())
@@ -204,7 +204,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         udata: &[u8],
         options: AmOptions,
     ) -> Result<Posted> {
-        let target = target.seen_from(self.fabric.endpoint().context);
+        let target = target.seen_from(self.fabric.world().endpoint().context);
         if !in_handler::is_unmarked() {
             return self.try_amsend_marked(Amsend { target, handler, uhdr, options }, udata);
         }
@@ -252,7 +252,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         piece_bytes: u32,
     ) -> Result<Posted> {
         in_handler::check("try_amsend_in_pieces")?;
-        let to = target.seen_from(self.fabric.endpoint().context);
+        let to = target.seen_from(self.fabric.world().endpoint().context);
         let outgoing = Amsend { target: to, handler, uhdr, options: AmOptions::default() }.outgoing(to);
         let sent = self.engine.try_in_pieces(&mut self.fabric, &outgoing, udata, piece_bytes as usize)?;
         if sent == Posted::Done {

@@ -10,7 +10,7 @@ use crate::buffer::{Borrowed, Loans, RemoteAddress, lend_in_scope};
 use crate::context::Context;
 use crate::counter::Counter;
 use crate::error::Result;
-use crate::fabric::{AtomicOp, Fabric, Width};
+use crate::fabric::{AtomicOp, Fabric, Width, World};
 use crate::handler::HandlerSet;
 use crate::in_handler;
 
@@ -58,7 +58,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
                     }
                 }
                 if unwinds {
-                    context.fabric.fail("it unwound out of a scope with operations under way");
+                    context.fabric.world_mut().fail("it unwound out of a scope with operations under way");
                 }
             },
         );

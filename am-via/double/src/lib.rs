@@ -158,7 +158,7 @@ pub fn network(config: Config) -> (Network, Vec<Double>) {
 
 /// Connects each fabric to each, so that the first poll of a test may return a packet.
 fn connect_all(fabrics: &mut [Double]) {
-    let endpoints: Vec<_> = fabrics.iter().map(Double::endpoint).collect();
+    let endpoints: Vec<_> = fabrics.iter().map(|fabric: &Double| fabric.world().endpoint()).collect();
     for fabric in &mut *fabrics {
         for &peer in &endpoints {
             fabric.connect(peer).expect("all tasks live");

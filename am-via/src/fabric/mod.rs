@@ -15,18 +15,15 @@ mod refusals;
 mod terms;
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use am_core::buffer::{
     Access, Arrived, ForEngine, Grant, InlineBytes, JobBuffer, MappedRange, RawBuffer, RawBytes,
     RemoteAddress, SharedMemory, SharedName,
 };
 use am_core::error::{Error, Result};
-use am_core::fabric::{
-    Arrival, Event, InLine, Limits, Memory, Payload, Peer, PeerIndex, Post, Traffic, WaitFacts, Waker, World,
-};
+use am_core::fabric::{Arrival, Event, InLine, Limits, Memory, Payload, Peer, PeerIndex, Post, Traffic};
 use am_core::record::{self, EventKind};
-use am_core::task::{Endpoint, TaskId};
+use am_core::task::Endpoint;
 use am_core::transfer::{AtomicOp, Body, Class, OpId, Posted, Transfer, Width};
 
 use am_via_shm::{CheckedRange, Storing};
@@ -47,8 +44,6 @@ pub use am_via_vipl::CreditPlan;
 #[derive(Debug)]
 pub struct ViaFabric<D: Device> {
     nic: Nic<D>,
-    endpoint: Endpoint,
-    num_tasks: u32,
     contexts_max: u8,
     slot_bytes: usize,
     plan: CreditPlan,
@@ -65,8 +60,6 @@ impl<D: Device> ViaFabric<D> {
         let nic = Nic::open(device);
         let attributes = nic.device.attributes();
         Self {
-            endpoint: nic.device.address(),
-            num_tasks: attributes.num_tasks,
             slot_bytes: attributes.slot_bytes,
             plan: plan.within(attributes.ring_lines),
             contexts_max: attributes.contexts_max,
@@ -90,7 +83,7 @@ impl<D: Device> ViaFabric<D> {
     #[cold]
     #[inline(never)]
     fn new_peer(&mut self, to: Endpoint) -> Result<PeerIndex> {
-        to.check(self.num_tasks, self.contexts_max).map_err(Error::no_such_endpoint)?;
+        to.check(self.nic.device.num_tasks(), self.contexts_max).map_err(Error::no_such_endpoint)?;
         let index = self.nic.create_standing(to, self.plan);
         self.peers.add(to, index);
         Ok(PeerIndex(index))
@@ -136,7 +129,7 @@ impl<D: Device> ViaFabric<D> {
             ViState::Error if is_closed => Err(self.closed(to)),
             ViState::Error => Err(self.post_failed(to, DeviceError::Closed(ViNumber(at)))),
             ViState::Connected | ViState::Idle | ViState::ConnectPending => {
-                if let Some(what) = self.nic.device.failure(to.task.0) {
+                if let Some(what) = self.nic.device.failure(to.task) {
                     return Err(Error::PeerFailed { task: to.task, what });
                 }
                 self.nic.connect_standing(at).map_err(|error| self.post_failed(to, error))
@@ -145,7 +138,7 @@ impl<D: Device> ViaFabric<D> {
     }
 
     fn post_failed(&self, to: Endpoint, error: DeviceError) -> Error {
-        match self.nic.device.failure(to.task.0) {
+        match self.nic.device.failure(to.task) {
             Some(what) => Error::PeerFailed { task: to.task, what },
             None if matches!(error, DeviceError::PeerClosed(_)) => self.closed(to),
             None => wrong(to, error),
@@ -234,7 +227,8 @@ impl<D: Device> ViaFabric<D> {
     /// still use it.
     fn end_grant(&mut self, grant: Grant, finished: bool) -> Result<Posted> {
         let ended = self.nic.device.deregister(handle(grant), finished);
-        let ended = ended.map_err(|error| self.refused(own_address(self.endpoint, grant, 0), 0, error))?;
+        let ended = ended
+            .map_err(|error| self.refused(own_address(self.nic.device.endpoint(), grant, 0), 0, error))?;
         if ended == Posted::Done && grant.is_for_operation() {
             self.kept_grants.ended();
         }
@@ -269,6 +263,32 @@ fn packet(operation: Operation, label: u16, in_entry: usize) -> Entry {
 }
 
 impl<D: Device> Post for ViaFabric<D> {
+    type World = D;
+
+    #[inline(always)]
+    fn world(&self) -> &D {
+        &self.nic.device
+    }
+
+    #[inline(always)]
+    fn world_mut(&mut self) -> &mut D {
+        &mut self.nic.device
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            contexts_max: self.contexts_max,
+            packet_bytes_max: self.slot_bytes,
+            credits: self.plan.credits,
+            requests_max: self.plan.answers,
+        }
+    }
+
+    fn traffic(&self, PeerIndex(peer): PeerIndex) -> Traffic {
+        let Packets { sent, received } = self.nic.packets(peer);
+        Traffic { packets_sent: sent, packets_received: received }
+    }
+
     #[inline(always)]
     fn peer(&mut self, endpoint: Endpoint) -> Result<Peer> {
         let index = match self.peers.number(endpoint) {
@@ -430,12 +450,16 @@ impl<D: Device> Post for ViaFabric<D> {
 
 impl<D: Device> Memory for ViaFabric<D> {
     fn alloc(&mut self, len: usize) -> Result<JobBuffer> {
-        let block = self.nic.device.alloc(len).map_err(|error| wrong(self.endpoint, error))?;
+        let block = self.nic.device.alloc(len).map_err(|error| wrong(self.nic.device.endpoint(), error))?;
         Ok(memory::job_buffer(block))
     }
 
     fn share(&mut self, len: usize) -> Result<Option<SharedMemory>> {
-        let made = self.nic.device.make_shared_file(len).map_err(|error| wrong(self.endpoint, error))?;
+        let made = self
+            .nic
+            .device
+            .make_shared_file(len)
+            .map_err(|error| wrong(self.nic.device.endpoint(), error))?;
         Ok(made.map(|(name, mapping)| memory::shared_memory(name, mapping)))
     }
 
@@ -444,7 +468,11 @@ impl<D: Device> Memory for ViaFabric<D> {
             doing: "opening shared memory",
             source: "this is not a name of shared memory".into(),
         })?;
-        let opened = self.nic.device.open_shared_file(file).map_err(|error| wrong(self.endpoint, error))?;
+        let opened = self
+            .nic
+            .device
+            .open_shared_file(file)
+            .map_err(|error| wrong(self.nic.device.endpoint(), error))?;
         Ok(memory::shared_memory(file, opened))
     }
 
@@ -475,7 +503,7 @@ impl<D: Device> Memory for ViaFabric<D> {
             {
                 return Ok(None);
             }
-            registered => registered.map_err(|error| wrong(self.endpoint, error))?,
+            registered => registered.map_err(|error| wrong(self.nic.device.endpoint(), error))?,
         };
         let grant = if access.for_operation {
             self.kept_grants.opened();
@@ -522,7 +550,7 @@ impl<D: Device> Memory for ViaFabric<D> {
         match self.nic.device.registered(handle(grant), offset, len, mem_attributes(need)) {
             Ok(range) => Ok(memory::raw_buffer(range)),
             Err(fault) => {
-                let at = own_address(self.endpoint, grant, offset);
+                let at = own_address(self.nic.device.endpoint(), grant, offset);
                 Err(self.not_in_range(at, len, fault.into()))
             }
         }
@@ -594,64 +622,6 @@ impl<D: Device> Memory for ViaFabric<D> {
             self.under_way.insert(u64::from(op.0), (at, width.bytes()));
         }
         Ok(done)
-    }
-}
-
-impl<D: Device> World for ViaFabric<D> {
-    fn endpoint(&self) -> Endpoint {
-        self.endpoint
-    }
-
-    fn num_tasks(&self) -> u32 {
-        self.num_tasks
-    }
-
-    fn limits(&self) -> Limits {
-        Limits {
-            contexts_max: self.contexts_max,
-            packet_bytes_max: self.slot_bytes,
-            credits: self.plan.credits,
-            requests_max: self.plan.answers,
-        }
-    }
-
-    #[inline(always)]
-    fn wait(&mut self, polls: u32, limit: Duration) -> bool {
-        self.nic.device.wait(polls, limit)
-    }
-
-    #[cold]
-    fn note_wait(&mut self, facts: WaitFacts) {
-        self.nic.device.note_wait(facts);
-    }
-
-    fn failure(&self, task: TaskId) -> Option<String> {
-        self.nic.device.failure(task.0)
-    }
-
-    fn has_ended(&self, task: TaskId) -> bool {
-        self.nic.device.has_ended(task.0)
-    }
-
-    fn host(&self, task: TaskId) -> u32 {
-        self.nic.device.host(task.0)
-    }
-
-    fn ring(&mut self, to: Endpoint) -> Result<()> {
-        self.nic.device.ring(to).map_err(|error| wrong(to, error))
-    }
-
-    fn traffic(&self, PeerIndex(peer): PeerIndex) -> Traffic {
-        let Packets { sent, received } = self.nic.packets(peer);
-        Traffic { packets_sent: sent, packets_received: received }
-    }
-
-    fn fail(&mut self, why: &str) {
-        self.nic.device.fail(why);
-    }
-
-    fn waker(&self) -> Waker {
-        self.nic.device.waker()
     }
 }
 

@@ -49,7 +49,7 @@ impl<D: Device> ViaFabric<D> {
                 return Error::Misaligned { offset: at.offset, size: len };
             }
             DeviceError::Refused(ClaimFault::PeerDead) => {
-                let what = self.nic.device.cause_of_death(at.task.0).unwrap_or_default();
+                let what = self.nic.device.cause_of_death(at.task).unwrap_or_default();
                 return Error::PeerFailed { task: at.task, what };
             }
             other => return wrong(Endpoint::new(at.task, ContextNumber(0)), other),

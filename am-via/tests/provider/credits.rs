@@ -36,7 +36,7 @@ fn drain(fabric: &mut ShmFabric) -> u32 {
 fn connected(task: &Task, contexts: [u8; 2]) -> ([ShmFabric; 2], [PeerIndex; 2]) {
     let [mut a, mut b] = contexts.map(|context| task.fabric(context).expect("a context is free"));
     let number = |from: &mut ShmFabric, to: &ShmFabric| {
-        from.peer(to.endpoint()).expect("a peer fits in the tables").index
+        from.peer(to.world().endpoint()).expect("a peer fits in the tables").index
     };
     let (to_b, to_a) = (number(&mut a, &b), number(&mut b, &a));
     for (from, to) in [(&mut a, to_b), (&mut b, to_a)] {
@@ -65,7 +65,7 @@ fn a_sender_asleep_without_credits_is_woken() {
         let packet = InlineBytes::new();
         while sender.post_inline(to, Class::OneWay, 0, &packet).expect("the peer lives") != Posted::Done {
             sender.poll(&mut InlineBytes::new());
-            sender.wait(polls, Duration::MAX);
+            sender.world_mut().wait(polls, Duration::MAX);
             polls += 1;
         }
         target.join().unwrap()

@@ -92,4 +92,5 @@ pub mod below {
     pub use crate::nic::Nic;
     pub use crate::user_agent::request_entry;
     pub use crate::vi::{Carry, InArea, InEntry, InLine, Vi, insist};
+    pub use am_contract::world::{SystemError, World};
 }

@@ -37,7 +37,7 @@ use alloc::vec::Vec;
 use crate::buffer::{Access, ForEngine, Grant, JobBuffer, RawBuffer, RawBytes};
 use crate::counter::{CounterName, Counters};
 use crate::error::{Error, RangeFault, Refusal, Result};
-use crate::fabric::{Fabric, Peer};
+use crate::fabric::{Fabric, Peer, World};
 use crate::handler::Ticket;
 use crate::task::{Endpoint, TaskId};
 use crate::user_code::UserCode;
@@ -161,8 +161,8 @@ impl<U: UserCode> Engine<U> {
             exchanges: Exchanges::default(),
             failed: Vec::new(),
             closed: Vec::new(),
-            own: fabric.endpoint(),
-            num_tasks: fabric.num_tasks(),
+            own: fabric.world().endpoint(),
+            num_tasks: fabric.world().num_tasks(),
             contexts_max: limits.contexts_max,
             limits: PacketLimits {
                 packet_bytes_max: limits.packet_bytes_max,
@@ -201,7 +201,7 @@ impl<U: UserCode> Drop for Engine<U> {
 #[inline(always)]
 fn granted<F: Fabric>(fabric: &F, grant: Grant, offset: u64, len: u64, access: Access) -> Result<RawBuffer> {
     if access == Access::OWNER && grant.is_for_operation() {
-        return Err(stale(fabric.endpoint().task, grant, offset, len));
+        return Err(stale(fabric.world().endpoint().task, grant, offset, len));
     }
     fabric.granted(grant, offset, len, access, ForEngine(()))
 }
@@ -224,7 +224,7 @@ fn malformed(peer: Peer, what: &str) -> Error {
 #[inline(always)]
 fn for_programs<F: Fabric>(fabric: &F, grant: Grant, offset: u64, len: u64) -> Result<()> {
     if grant.is_for_operation() {
-        return Err(stale(fabric.endpoint().task, grant, offset, len));
+        return Err(stale(fabric.world().endpoint().task, grant, offset, len));
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use super::{Engine, announce, granted, malformed, stale, unknown_counter};
 use crate::buffer::{Access, Arrived, ExposedRange, Grant, InlineBytes};
 use crate::counter::CounterName;
 use crate::error::{Error, Result};
-use crate::fabric::{Fabric, Peer};
+use crate::fabric::{Fabric, Peer, World};
 use crate::handler::{
     Answer, Completion, Delivered, Destination, HandlerId, HandlerSet, Message, PlainAnswer, PlainCompletion,
     PlainDestination,
@@ -228,7 +228,7 @@ impl<U: UserCode> Engine<U> {
         let data = fields.0;
         let grant = Grant { region: names as u32, generation: (names >> 32) as u32 };
         if grant.is_for_operation() || !packet.rest.is_empty() {
-            let owner = fabric.endpoint().task;
+            let owner = fabric.world().endpoint().task;
             self.refuse_put((packet.origin(), owner), grant, offset, data.len() + packet.rest.len());
             return Due::Cold;
         }

@@ -19,7 +19,8 @@ use std::time::Duration;
 
 use am_contract::task::{NoSuchEndpoint, TaskId};
 use am_contract::transfer::{AtomicOp, Transfer};
-use am_contract::wait::{WaitFacts, Waker};
+use am_contract::wait::Waker;
+use am_contract::world::{SystemError, World};
 use am_via_os::sched;
 use am_via_shm::regions::Claim;
 use am_via_shm::{CheckedRange, HeapBlock, HeldRange, PrivateBytes, Storing};
@@ -246,10 +247,6 @@ impl FreeSlot for WireSlot<'_> {
 // registration is in the table; the table of a NIC that is dropped is emptied.
 unsafe impl Device for Wire {
     type FreeSlot<'a> = WireSlot<'a>;
-
-    fn address(&self) -> Endpoint {
-        self.address
-    }
 
     fn attributes(&self) -> DeviceAttributes {
         let options = &self.network.options;
@@ -511,6 +508,29 @@ unsafe impl Device for Wire {
         self.start(self.network.options.atomics, at, id, kind)
     }
 
+    fn prefers_pieces(&self, _to: Endpoint, _len: usize, _entries: u32) -> bool {
+        self.network.options.prefers_pieces
+    }
+
+    fn pieces_may_wait(&self, _to: Endpoint) -> bool {
+        self.network.options.prefers_pieces
+    }
+
+    /// The tasks are threads of one process.
+    fn shares_cache(&self, _vi: ViNumber) -> bool {
+        true
+    }
+}
+
+impl World for Wire {
+    fn endpoint(&self) -> Endpoint {
+        self.address
+    }
+
+    fn num_tasks(&self) -> u32 {
+        self.network.options.num_tasks
+    }
+
     fn wait(&mut self, polls: u32, limit: Duration) -> bool {
         if polls < YIELD_POLLS {
             sched::yield_now();
@@ -529,10 +549,7 @@ unsafe impl Device for Wire {
         false
     }
 
-    /// Does nothing: there is no launcher that could read the note.
-    fn note_wait(&mut self, _facts: WaitFacts) {}
-
-    fn failure(&self, task: u32) -> Option<String> {
+    fn failure(&self, TaskId(task): TaskId) -> Option<String> {
         self.network.lock().failure(task).map(str::to_owned)
     }
 
@@ -540,28 +557,15 @@ unsafe impl Device for Wire {
         self.network.lock().has_closed(nic)
     }
 
-    fn has_ended(&self, task: u32) -> bool {
+    fn has_ended(&self, task: TaskId) -> bool {
         self.failure(task).is_some()
     }
 
-    fn host(&self, task: u32) -> u32 {
-        self.network.options.hosts.get(task as usize).copied().unwrap_or(0)
+    fn host(&self, task: TaskId) -> u32 {
+        self.network.options.hosts.get(task.index()).copied().unwrap_or(0)
     }
 
-    fn prefers_pieces(&self, _to: Endpoint, _len: usize, _entries: u32) -> bool {
-        self.network.options.prefers_pieces
-    }
-
-    fn pieces_may_wait(&self, _to: Endpoint) -> bool {
-        self.network.options.prefers_pieces
-    }
-
-    /// The tasks are threads of one process.
-    fn shares_cache(&self, _vi: ViNumber) -> bool {
-        true
-    }
-
-    fn ring(&mut self, to: Endpoint) -> Result<(), DeviceError> {
+    fn ring(&mut self, to: Endpoint) -> Result<(), SystemError> {
         // An RDMA write or an atomic operation changes the memory of `to` without an event there, so the NIC may be asleep.
         self.network.lock().nic(to).ring();
         Ok(())

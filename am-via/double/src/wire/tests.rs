@@ -274,7 +274,7 @@ fn a_killed_task_is_reported_once_to_everybody_and_takes_no_posts() {
         matches!(b.poll(&mut payload), Some(News::TaskFailed(TaskId(1)))),
         "the dead task's own thread ends"
     );
-    assert!(a.failure(1).is_some() && a.failure(0).is_none());
+    assert!(a.failure(TaskId(1)).is_some() && a.failure(TaskId(0)).is_none());
     let local = a.alloc(8).unwrap();
     let handle = MemHandle { region: 0, generation: 1 };
     let place = RemoteMemory { task: TaskId(1), handle, offset: 0, ptag: 0 };

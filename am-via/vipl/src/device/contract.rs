@@ -3,7 +3,6 @@
 
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::*;
 
@@ -27,10 +26,7 @@ pub trait FreeSlot {
 /// A device must report the end of a transfer ([`News::Ended`], or [`Transfer::Done`]), and the end of a registration (`Posted::Done` of
 /// [`deregister`](Self::deregister)), only when neither it nor a peer accesses the memory any more. When the device is dropped, it and its
 /// peers no longer access any memory. Ranges that it lends, and blocks that it allocates, are live as long as their types say.
-pub unsafe trait Device: std::fmt::Debug {
-    /// The NIC's address.
-    fn address(&self) -> Endpoint;
-
+pub unsafe trait Device: World + std::fmt::Debug {
     /// The limits.
     fn attributes(&self) -> DeviceAttributes;
 
@@ -255,59 +251,6 @@ pub unsafe trait Device: std::fmt::Debug {
         operation: AtomicOp,
         id: u64,
     ) -> Result<Transfer<u64>, DeviceError>;
-
-    /// Called between two polls without an event: spins, yields or sleeps, for at most `limit`. Returns whether the wait has lasted so long
-    /// that the task should note what it waits for ([`note_wait`](Self::note_wait)).
-    fn wait(&mut self, polls: u32, limit: Duration) -> bool;
-
-    /// Notes what the task waits for, for its launcher to read. If a task in [`WaitFacts::needed`] is known to have closed its NIC of the
-    /// same context, a poll reports this ([`News::PeerClosed`]), even if there was no connection to that NIC.
-    fn note_wait(&mut self, facts: WaitFacts);
-
-    /// The cause of a task's death; `None` if the task is not known to be dead.
-    fn failure(&self, task: u32) -> Option<String>;
-
-    /// The cause of the death of a task whose memory a transfer has found to be gone. If the launcher has not reported the death yet, waits
-    /// briefly for the report, which names the cause.
-    fn cause_of_death(&self, task: u32) -> Option<String> {
-        self.failure(task)
-    }
-
-    /// Why the job is about to end: its first failure, unless the program has asked the job to continue.
-    fn end_of_job(&self) -> Option<String> {
-        None
-    }
-
-    /// Whether the job ends now or shortly. The call waits briefly for the end, because a failing task takes its memory back before its
-    /// failure is known.
-    fn job_is_about_to_end(&self) -> bool {
-        self.end_of_job().is_some()
-    }
-
-    /// Whether the owner of a NIC is known to have closed it.
-    fn has_closed(&mut self, _nic: Endpoint) -> bool {
-        false
-    }
-
-    /// Whether the process of a task has certainly ended; `false` if this is not known.
-    fn has_ended(&self, task: u32) -> bool;
-
-    /// The number of the host of a task. Tasks on one host can share memory.
-    fn host(&self, _task: u32) -> u32 {
-        0
-    }
-
-    /// Ends the current or next wait of a peer, after a change in memory. A device that carries changes of memory as entries ignores the
-    /// call, because an entry ends the wait.
-    fn ring(&mut self, _to: Endpoint) -> Result<(), DeviceError> {
-        Ok(())
-    }
-
-    /// Marks this task as failed for all peers.
-    fn fail(&mut self, why: &str);
-
-    /// Returns a function with which another thread wakes this device's owner.
-    fn waker(&self) -> Waker;
 }
 
 /// One connection, borrowed to receive from it in line: its entries are taken without a poll.

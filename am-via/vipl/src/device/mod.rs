@@ -13,6 +13,7 @@ pub(crate) use contract::{Device, FreeSlot, Link};
 pub use am_contract::task::{ContextNumber, Endpoint, NoSuchEndpoint, TaskId};
 pub use am_contract::transfer::{AtomicOp, OpId, Posted, Transfer};
 pub(crate) use am_contract::wait::{WaitFacts, Waker};
+pub(crate) use am_contract::world::{SystemError, World};
 use am_via_shm::CheckedRange;
 pub use am_via_shm::HeapBlock;
 pub(crate) use am_via_shm::HeapOwner;
@@ -148,7 +149,7 @@ pub enum News {
     },
     /// A task has died.
     TaskFailed(TaskId),
-    /// A peer rang ([`Device::ring`]).
+    /// A peer rang ([`World::ring`]).
     Rung,
     /// A living peer has closed its NIC, and polls have returned everything that it sent. Not all devices can report this.
     PeerClosed(Endpoint),

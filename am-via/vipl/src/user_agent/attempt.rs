@@ -107,7 +107,7 @@ impl<D: Device> UserAgent<D> {
 
     fn why_lost(&mut self, vi: ViHandle) -> Result<VipError, VipError> {
         let peer = self.vi(vi)?.peer;
-        Ok(match self.nic.device.failure(peer.task.0) {
+        Ok(match self.nic.device.failure(peer.task) {
             Some(how) => VipError::PeerFailed { task: peer.task.0, how },
             None => VipError::Reject { peer },
         })
@@ -126,7 +126,7 @@ impl<D: Device> UserAgent<D> {
             return Err(VipError::Timeout(timeout));
         }
         let task = attempt.to.host.task;
-        self.nic.device.failure(task.0).map_or(Ok(()), |how| Err(VipError::PeerFailed { task: task.0, how }))
+        self.nic.device.failure(task).map_or(Ok(()), |how| Err(VipError::PeerFailed { task: task.0, how }))
     }
 
     /// Takes one step for an attempt that no earlier attempt at its endpoints blocks.
@@ -135,7 +135,7 @@ impl<D: Device> UserAgent<D> {
         vi: ViHandle,
         (way, local, to): (Way, Discriminator, NetAddress),
     ) -> Result<AttemptState, VipError> {
-        let own = self.nic.device.address();
+        let own = self.nic.device.endpoint();
         let answers = way == Way::Peer && own <= to.host;
         if answers && self.answer_waiting_caller(vi, local, to) {
             return Ok(AttemptState::Done);
@@ -172,7 +172,7 @@ impl<D: Device> UserAgent<D> {
 
     /// Fails the attempt of a VI whose peer is gone.
     pub(crate) fn lose_attempt(&mut self, vi: ViHandle, peer: Endpoint) {
-        let error = match self.nic.device.failure(peer.task.0) {
+        let error = match self.nic.device.failure(peer.task) {
             Some(how) => VipError::PeerFailed { task: peer.task.0, how },
             None => VipError::Reject { peer },
         };

@@ -84,7 +84,7 @@ impl<D: Device> UserAgent<D> {
         found.work.attempt = None;
         let entry = introduce(Kind::Accept.entry(caller.connection), &found.attributes, connection);
         // If this VI has itself sent a request to this NIC, that request ends here.
-        let own = self.nic.device.address();
+        let own = self.nic.device.endpoint();
         self.callers.retain(|other| other.from.host != own || other.connection != connection);
         self.owe(caller.number, entry, Payload::default());
     }
@@ -132,7 +132,7 @@ impl<D: Device> UserAgent<D> {
     /// Whether a request comes from another NIC, or from another VI of this NIC that is still asking for a connection. A VI is never joined
     /// to itself.
     fn is_another(&self, vi: ViHandle, caller: &Caller) -> bool {
-        caller.from.host != self.nic.device.address()
+        caller.from.host != self.nic.device.endpoint()
             || self.by_connection.get(&caller.connection).is_some_and(|&own| own != vi && self.is_asking(own))
     }
 

@@ -139,7 +139,7 @@ impl<D: Device> UserAgent<D> {
     /// The NIC's own address.
     #[must_use]
     pub fn address(&self) -> Endpoint {
-        self.nic.device.address()
+        self.nic.device.endpoint()
     }
 
     /// Closes the NIC (`VipCloseNic`), like dropping it: connections and registrations end, and handles become invalid.

@@ -48,7 +48,7 @@ fn attack<D: Device>(attacker: &mut D, vi: ViNumber, random: &mut Random, handle
 /// Lets a raw device attack `victim` over one VI while `honest` exchanges messages with the victim over another VI.
 fn survive<D: Device>(mut attacker: D, victim: &mut End<D>, honest: &mut End<D>, seed: u64) {
     let mut random = Random(seed);
-    let (here, there) = (attacker.address(), victim.agent.address());
+    let (here, there) = (attacker.endpoint(), victim.agent.address());
     let attacked = victim.agent.create_vi(attributes_of(victim, seed), None, None).unwrap();
     victim.ask(attacked, here).unwrap();
     let (open, secret) = (victim.region(64), victim.agent.alloc(64).unwrap());

@@ -11,7 +11,9 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::device::{ContextNumber, DeviceError, Endpoint, NICS_MAX, NoSuchEndpoint, TaskId, Waker};
+use crate::device::{
+    ContextNumber, DeviceError, Endpoint, NICS_MAX, NoSuchEndpoint, SystemError, TaskId, Waker,
+};
 use am_via_job::{Carrier, Job, SLEEP};
 use am_via_os::atomics::{AtomicU64, Ordering};
 use am_via_os::limits::{Resource, limit};
@@ -21,7 +23,7 @@ use am_via_shm::layout::{
 };
 use am_via_shm::regions::PeerMemory;
 use am_via_shm::{Bell, Connection, Draft, ViSlot};
-use am_via_shm::{Doorbell, Mapping, Shared, SharedAtomics, SleepBarrier};
+use am_via_shm::{Doorbell, Mapping, Shared, SleepBarrier};
 
 use super::far::StandIn;
 
@@ -280,13 +282,23 @@ impl Files {
     }
 
     /// Ends the current or next wait of a context.
-    pub(super) fn ring(&mut self, to: Endpoint, barrier: SleepBarrier) -> Result<(), DeviceError> {
+    pub(super) fn ring(&mut self, to: Endpoint, barrier: SleepBarrier) -> Result<(), SystemError> {
+        let bell = match self.bell(to) {
+            Ok(bell) => bell,
+            Err(fault) => return Err(SystemError { doing: "ringing another task", source: Box::new(fault) }),
+        };
+        bell.0.raise_ring();
+        barrier.after_store();
+        bell.1.ring();
+        Ok(())
+    }
+
+    /// The attention word and the doorbell of a context.
+    fn bell(&mut self, to: Endpoint) -> Result<(&Attention, &Doorbell), DeviceError> {
         to.check(self.layout.num_tasks, NICS_MAX)?;
         let head = self.head(to.task.0)?;
-        attention(head, to.context)?.raise_ring();
-        barrier.after_store();
-        doorbell(head, to.context)?.ring();
-        Ok(())
+        let attention = within(head.atomics_at(attention_offset(to.context)), to.task.0)?;
+        Ok((attention, within(head.atomics_at(doorbell_offset(to.context)), to.task.0)?))
     }
 
     /// Whether the task has closed the context `at`.
@@ -479,24 +491,26 @@ pub(super) fn waker(doorbell: Shared<Doorbell>) -> Waker {
     Arc::new(move || doorbell.ring_always())
 }
 
-pub(super) fn doorbell(
-    head: &Arc<Mapping>,
-    ContextNumber(context): ContextNumber,
-) -> Result<Shared<Doorbell>, DeviceError> {
-    within(head.atomics(DOORBELL_OFFSET + usize::from(context) * size_of::<Doorbell>()), 0)
+fn doorbell_offset(ContextNumber(context): ContextNumber) -> usize {
+    DOORBELL_OFFSET + usize::from(context) * size_of::<Doorbell>()
+}
+
+fn attention_offset(ContextNumber(context): ContextNumber) -> usize {
+    ATTENTION_OFFSET + usize::from(context) * size_of::<Attention>()
+}
+
+pub(super) fn doorbell(head: &Arc<Mapping>, context: ContextNumber) -> Result<Shared<Doorbell>, DeviceError> {
+    within(head.atomics(doorbell_offset(context)), 0)
 }
 
 pub(super) fn attention(
     head: &Arc<Mapping>,
-    ContextNumber(context): ContextNumber,
+    context: ContextNumber,
 ) -> Result<Shared<Attention>, DeviceError> {
-    within(head.atomics(ATTENTION_OFFSET + usize::from(context) * size_of::<Attention>()), 0)
+    within(head.atomics(attention_offset(context)), 0)
 }
 
-pub(super) fn within<T: SharedAtomics>(
-    found: Option<Shared<T>>,
-    task: u32,
-) -> Result<Shared<T>, DeviceError> {
+pub(super) fn within<T>(found: Option<T>, task: u32) -> Result<T, DeviceError> {
     found.ok_or(DeviceError::Damaged { task, what: "a structure outside the control file" })
 }
 

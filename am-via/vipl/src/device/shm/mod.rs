@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use crate::device::{
     AtomicOp, Completion, ContextNumber, Device, DeviceAttributes, DeviceError, Endpoint, Entry, FreeSlot,
     HeapBlock, Link, Mapping, MemAttributes, MemHandle, NICS_MAX, News, Operation, Payload, Posted,
-    RemoteMemory, SharedFileName, Storing, TaskId, Transfer, ViNumber, WaitFacts, Waker,
+    RemoteMemory, SharedFileName, Storing, SystemError, TaskId, Transfer, ViNumber, WaitFacts, Waker, World,
 };
 use am_via_job::{Carrier, Job, NOTED_AFTER, OpenContext};
 use am_via_os::{private_memory, sched};
@@ -342,10 +342,6 @@ impl FreeSlot for FreeLine<'_> {
 // hazard line names the region and no peer holds a key. A dropped device closes its registrations, and its endpoint.
 unsafe impl Device for Shm {
     type FreeSlot<'a> = FreeLine<'a>;
-
-    fn address(&self) -> Endpoint {
-        self.address
-    }
 
     fn attributes(&self) -> DeviceAttributes {
         DeviceAttributes {
@@ -726,6 +722,18 @@ unsafe impl Device for Shm {
             None => Err(ClaimFault::Stale.into()),
         }
     }
+}
+
+impl World for Shm {
+    #[inline(always)]
+    fn endpoint(&self) -> Endpoint {
+        self.address
+    }
+
+    #[inline(always)]
+    fn num_tasks(&self) -> u32 {
+        self.layout.num_tasks
+    }
 
     #[inline(always)]
     fn wait(&mut self, polls: u32, limit: Duration) -> bool {
@@ -736,7 +744,7 @@ unsafe impl Device for Shm {
         self.note_long_wait(facts);
     }
 
-    fn failure(&self, task: u32) -> Option<String> {
+    fn failure(&self, TaskId(task): TaskId) -> Option<String> {
         self.job.failure_of(task)
     }
 
@@ -752,19 +760,19 @@ unsafe impl Device for Shm {
         self.files.is_closed(nic).unwrap_or(false)
     }
 
-    fn cause_of_death(&self, task: u32) -> Option<String> {
+    fn cause_of_death(&self, TaskId(task): TaskId) -> Option<String> {
         self.files.cause_of_death(task)
     }
 
-    fn has_ended(&self, task: u32) -> bool {
+    fn has_ended(&self, TaskId(task): TaskId) -> bool {
         self.files.has_certainly_ended(task)
     }
 
-    fn host(&self, task: u32) -> u32 {
+    fn host(&self, TaskId(task): TaskId) -> u32 {
         self.job.host(task)
     }
 
-    fn ring(&mut self, to: Endpoint) -> Result<(), DeviceError> {
+    fn ring(&mut self, to: Endpoint) -> Result<(), SystemError> {
         // A task on another host waits for entries, which wake it.
         let is_far = self.far.is_some() && self.job.is_far(to.task.0);
         if is_far { Ok(()) } else { self.files.ring(to, self.barrier) }

@@ -57,10 +57,10 @@ fn next(device: &mut Shm) -> News {
 }
 
 fn connected(a: &mut Shm, b: &mut Shm) {
-    let number = a.connect(ViNumber(0), b.address()).expect("a slot is free");
+    let number = a.connect(ViNumber(0), b.endpoint()).expect("a slot is free");
     assert_eq!(number, Some(ViNumber(0)));
-    assert!(matches!(next(b), News::Connected(peer) if peer == a.address()));
-    let number = b.connect(ViNumber(0), a.address()).expect("the connection is there");
+    assert!(matches!(next(b), News::Connected(peer) if peer == a.endpoint()));
+    let number = b.connect(ViNumber(0), a.endpoint()).expect("the connection is there");
     assert_eq!(number, Some(ViNumber(0)));
 }
 
@@ -102,9 +102,9 @@ fn slots_are_given_back_if_a_connection_cannot_be_made() {
         // The slots would lie beyond the end of the file.
         a.files.layout.packet_bytes *= 1024;
         for _ in 0..3 {
-            assert!(matches!(a.connect(ViNumber(0), b.address()), Err(DeviceError::System { .. })));
+            assert!(matches!(a.connect(ViNumber(0), b.endpoint()), Err(DeviceError::System { .. })));
             assert_eq!(slots_used(&mut a), 0);
-            assert!(matches!(a.connect(ViNumber(0), a.address()), Err(DeviceError::System { .. })));
+            assert!(matches!(a.connect(ViNumber(0), a.endpoint()), Err(DeviceError::System { .. })));
             assert_eq!(slots_used(&mut a), 0);
             let made = a.files.make_far(b.address, SleepBarrier::SenderFence);
             assert!(matches!(made, Err(DeviceError::System { .. })), "{made:?}");
@@ -116,7 +116,7 @@ fn slots_are_given_back_if_a_connection_cannot_be_made() {
         let left = right.vis() - 1;
         header.vis_used.store(left, Ordering::Relaxed);
         for _ in 0..3 {
-            assert!(matches!(a.connect(ViNumber(0), b.address()), Err(DeviceError::Exhausted { .. })));
+            assert!(matches!(a.connect(ViNumber(0), b.endpoint()), Err(DeviceError::Exhausted { .. })));
             assert_eq!(slots_used(&mut a), left);
         }
         header.vis_used.store(0, Ordering::Relaxed);
@@ -129,10 +129,10 @@ fn slots_are_given_back_if_a_connection_cannot_be_made() {
 fn a_task_that_cannot_open_a_peers_connection_fails() {
     alone("a_task_that_cannot_open_a_peers_connection_fails", |mut a, mut b| {
         a.files.layout.packet_bytes *= 1024;
-        assert_eq!(b.connect(ViNumber(0), a.address()).expect("a slot is free"), Some(ViNumber(0)));
+        assert_eq!(b.connect(ViNumber(0), a.endpoint()).expect("a slot is free"), Some(ViNumber(0)));
         post(&mut b);
         assert!(matches!(next(&mut a), News::TaskFailed(TaskId(0))));
-        let why = a.failure(0).expect("it has failed");
+        let why = a.failure(TaskId(0)).expect("it has failed");
         assert!(why.contains("a connection that a peer made cannot be opened: mapping a VI"), "{why}");
     });
 }
