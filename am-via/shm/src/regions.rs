@@ -365,8 +365,8 @@ pub struct Claimer<'a> {
     pub shared: &'a SharedFiles,
 }
 
-/// A range of a peer's registered memory.
-#[derive(Clone, Copy, Debug)]
+/// A range of a peer's registered memory, as somebody names it: checked at each use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// The region.
     pub region: u32,

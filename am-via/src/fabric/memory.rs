@@ -9,12 +9,14 @@ use am_core::buffer::{
     SharedMemory, SharedName,
 };
 
+use am_core::task::TaskId;
 use am_core::transfer::Transfer;
 
 use super::ViaFabric;
+use am_via_shm::regions::{Claim, Registration};
 use am_via_shm::{CheckedRange, Storing};
-use am_via_vipl::below::{Device, HeapBlock, Link, Mapping, Nic, RemoteMemory, SharedFileName};
-use am_via_vipl::{DeviceError, MemAttributes, MemHandle};
+use am_via_vipl::below::{Device, HeapBlock, Link, Mapping, Nic, SharedFileName};
+use am_via_vipl::{DeviceError, MemHandle};
 
 // SAFETY: ranges of user memory are passed to the device for one call, or until it reports the end of a transfer; a grant is a
 // registration, whose end the device delays until no peer copies (`shm/regions`, `shm/private_region`); granted memory is lent for a claim
@@ -25,17 +27,17 @@ unsafe impl<D: Device> KeepsPromises for ViaFabric<D> {}
 pub(super) fn register<D: Device>(
     device: &mut D,
     memory: RawBuffer,
-    attributes: MemAttributes,
+    registration: Registration,
 ) -> Result<MemHandle, DeviceError> {
     // SAFETY: a RawBuffer is live, and left to what the engine does with it, until its operation has ended or its grant is revoked
     // (`RawBuffer::new`). The engine revokes a grant for which peers may be copying with `finished` false.
-    unsafe { device.register(range(memory), attributes) }
+    unsafe { device.register(range(memory), registration) }
 }
 
 /// Copies to registered memory of a peer.
 pub(super) fn rdma_write<D: Device>(
     device: &mut D,
-    to: RemoteMemory,
+    to: (TaskId, Claim),
     from: RawBytes,
     id: u64,
 ) -> Result<Transfer, DeviceError> {
@@ -46,7 +48,7 @@ pub(super) fn rdma_write<D: Device>(
 /// Copies from registered memory of a peer.
 pub(super) fn rdma_read<D: Device>(
     device: &mut D,
-    from: RemoteMemory,
+    from: (TaskId, Claim),
     to: RawBuffer,
     id: u64,
 ) -> Result<Transfer, DeviceError> {

@@ -36,7 +36,7 @@ use am_via_vipl::{DeviceError, ViState};
 use in_line::ViInLine;
 use kept_grants::{Added, KeptGrants};
 use peers::Peers;
-use terms::{for_operation, handle, mem_attributes, own_address, remote, wrong};
+use terms::{claim, for_operation, handle, own_address, registration, remote, rights, wrong};
 
 pub use am_via_vipl::CreditPlan;
 
@@ -495,8 +495,8 @@ impl<D: Device> Memory for ViaFabric<D> {
         if access.for_operation && !self.kept_grants.may_open() {
             return Ok(None);
         }
-        let attributes = mem_attributes(access);
-        let registered = memory::register(&mut self.nic.device, memory, attributes);
+        let registration = registration(access);
+        let registered = memory::register(&mut self.nic.device, memory, registration);
         let handle = match registered {
             Err(DeviceError::Exhausted { .. } | DeviceError::TooManyRegistrations { .. })
                 if access.for_operation =>
@@ -516,7 +516,7 @@ impl<D: Device> Memory for ViaFabric<D> {
             && let Some(PeerIndex(user)) = user
             && let Some((vi, device)) = self.nic.vi(user)
         {
-            device.expect_one_read(vi.peer, handle, attributes.ptag);
+            device.expect_one_read(vi.peer, handle, registration.ptag);
         }
         if keep && let Added::InsteadOf(old) = self.kept_grants.add(at.addr(), memory.len(), grant) {
             // No peer copies through this grant, so it ends at once.
@@ -546,8 +546,7 @@ impl<D: Device> Memory for ViaFabric<D> {
         access: Access,
         _engine: ForEngine,
     ) -> Result<RawBuffer> {
-        let need = Access { for_operation: grant.is_for_operation(), ..access };
-        match self.nic.device.registered(handle(grant), offset, len, mem_attributes(need)) {
+        match self.nic.device.registered(claim(grant, offset, len), rights(access)) {
             Ok(range) => Ok(memory::raw_buffer(range)),
             Err(fault) => {
                 let at = own_address(self.nic.device.endpoint(), grant, offset);
@@ -558,13 +557,15 @@ impl<D: Device> Memory for ViaFabric<D> {
 
     fn write(&mut self, to: RemoteAddress, from: RawBytes, op: OpId) -> Result<Transfer> {
         tell_copy("copied to peer", to, from.len());
-        let done = memory::rdma_write(&mut self.nic.device, remote(to), from, u64::from(op.0));
+        let done =
+            memory::rdma_write(&mut self.nic.device, remote(to, from.len() as u64), from, u64::from(op.0));
         self.started(done, to, from.len() as u64, op)
     }
 
     fn read(&mut self, from: RemoteAddress, to: RawBuffer, op: OpId) -> Result<Transfer> {
         tell_copy("copied from peer", from, to.len());
-        let done = memory::rdma_read(&mut self.nic.device, remote(from), to, u64::from(op.0));
+        let done =
+            memory::rdma_read(&mut self.nic.device, remote(from, to.len() as u64), to, u64::from(op.0));
         self.started(done, from, to.len() as u64, op)
     }
 
@@ -572,7 +573,7 @@ impl<D: Device> Memory for ViaFabric<D> {
         let len = pieces.iter().map(|(_, from)| from.len()).sum();
         let pieces =
             pieces.iter().map(|&(offset, from)| (to.offset.wrapping_add(offset), memory::source(from)));
-        let done = self.nic.device.rdma_write_pieces(remote(to), pieces);
+        let done = self.nic.device.rdma_write_pieces(remote(to, 0), pieces);
         if let Ok(true) = done {
             tell_copy("copied to peer", to, len);
         }
@@ -582,7 +583,7 @@ impl<D: Device> Memory for ViaFabric<D> {
     fn read_pieces(&mut self, from: RemoteAddress, pieces: &[(u64, RawBuffer)]) -> Result<bool> {
         let len = pieces.iter().map(|(_, to)| to.len()).sum();
         let pieces = pieces.iter().map(|&(offset, to)| (from.offset.wrapping_add(offset), memory::range(to)));
-        let done = self.nic.device.rdma_read_pieces(remote(from), pieces);
+        let done = self.nic.device.rdma_read_pieces(remote(from, 0), pieces);
         if let Ok(true) = done {
             tell_copy("copied from peer", from, len);
         }
@@ -590,7 +591,7 @@ impl<D: Device> Memory for ViaFabric<D> {
     }
 
     fn find_mapped(&mut self, at: RemoteAddress, len: u64, need: Access) -> Result<bool> {
-        let found = self.nic.device.find_mapped(remote(at), len, mem_attributes(need));
+        let found = self.nic.device.find_mapped(remote(at, len), rights(need));
         found.map_err(|error| self.refused(at, len, error))
     }
 
@@ -601,12 +602,12 @@ impl<D: Device> Memory for ViaFabric<D> {
         len: u64,
         call: impl FnOnce(MappedRange<'_>) -> R,
     ) -> Option<R> {
-        self.nic.device.lend_mapped(remote(at), len, |range| call(memory::mapped(range)))
+        self.nic.device.lend_mapped(remote(at, len), |range| call(memory::mapped(range)))
     }
 
     #[inline(always)]
     fn write_mapped(&mut self, at: RemoteAddress, bytes: &[u8]) -> bool {
-        self.nic.device.write_mapped(remote(at), bytes)
+        self.nic.device.write_mapped(remote(at, bytes.len() as u64), bytes)
     }
 
     fn atomic(
@@ -616,7 +617,7 @@ impl<D: Device> Memory for ViaFabric<D> {
         operation: AtomicOp,
         op: OpId,
     ) -> Result<Transfer<u64>> {
-        let done = self.nic.device.atomic(remote(at), width.bytes(), operation, u64::from(op.0));
+        let done = self.nic.device.atomic(remote(at, width.bytes()), operation, u64::from(op.0));
         let done = done.map_err(|error| self.refused(at, width.bytes(), error))?;
         if done == Transfer::Posted {
             self.under_way.insert(u64::from(op.0), (at, width.bytes()));

@@ -2,10 +2,11 @@
 
 use am_core::buffer::{Access, Executor, Grant, RemoteAddress};
 use am_core::error::Error;
-use am_core::task::Endpoint;
+use am_core::task::{Endpoint, TaskId};
 
-use am_via_vipl::below::RemoteMemory;
-use am_via_vipl::{DeviceError, MemAttributes, MemHandle};
+use am_via_shm::layout::{ACCESS_READ, ACCESS_WRITE};
+use am_via_shm::regions::{Claim, Registration};
+use am_via_vipl::{DeviceError, MemHandle};
 
 /// A device's error as am-core's.
 #[cold]
@@ -25,14 +26,17 @@ pub(super) fn wrong(peer: Endpoint, error: DeviceError) -> Error {
     }
 }
 
+/// The claim to `len` bytes from `offset` on of the memory of a grant.
 #[inline(always)]
-pub(super) fn remote(at: RemoteAddress) -> RemoteMemory {
-    RemoteMemory {
-        task: at.task,
-        handle: handle(at.grant),
-        offset: at.offset,
-        ptag: tag(at.grant.is_for_operation()),
-    }
+pub(super) fn claim(grant: Grant, offset: u64, len: u64) -> Claim {
+    let MemHandle { region, generation } = handle(grant);
+    Claim { region, generation, offset, len, ptag: tag(grant.is_for_operation()) }
+}
+
+/// The task at which `at` is, and the claim to `len` bytes there.
+#[inline(always)]
+pub(super) fn remote(at: RemoteAddress, len: u64) -> (TaskId, Claim) {
+    (at.task, claim(at.grant, at.offset, len))
 }
 
 pub(super) fn own_address(Endpoint { task, context }: Endpoint, grant: Grant, offset: u64) -> RemoteAddress {
@@ -50,8 +54,16 @@ pub(super) fn for_operation(handle: MemHandle) -> Grant {
 }
 
 #[inline(always)]
-pub(super) fn mem_attributes(access: Access) -> MemAttributes {
-    MemAttributes { ptag: tag(access.for_operation), rdma_write: access.write, rdma_read: access.read }
+pub(super) fn registration(access: Access) -> Registration {
+    Registration { access: rights(access), ptag: tag(access.for_operation) }
+}
+
+/// The rights, as bits.
+#[inline(always)]
+pub(super) fn rights(access: Access) -> u32 {
+    let read = if access.read { ACCESS_READ } else { 0 };
+    let write = if access.write { ACCESS_WRITE } else { 0 };
+    read | write
 }
 
 /// The protection tag of memory lent to one operation, or of memory exposed by a program. The tags differ, so that even a forged grant for

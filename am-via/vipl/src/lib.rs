@@ -86,8 +86,8 @@ pub mod below {
     pub use crate::credits::{Immediate, Packets};
     pub use crate::device::contract::{Device, FreeSlot, Link};
     pub use crate::device::{
-        Completion, Entry, HeapBlock, INLINE_BYTES_MAX, Mapping, News, Operation, Payload, RemoteMemory,
-        Seen, SharedFileName, ViNumber,
+        Completion, Entry, HeapBlock, INLINE_BYTES_MAX, Mapping, News, Operation, Payload, Seen,
+        SharedFileName, ViNumber,
     };
     pub use crate::nic::Nic;
     pub use crate::user_agent::request_entry;

@@ -22,11 +22,12 @@ use am_contract::transfer::{AtomicOp, Transfer};
 use am_contract::wait::Waker;
 use am_contract::world::{SystemError, World};
 use am_via_os::sched;
-use am_via_shm::regions::Claim;
+use am_via_shm::layout::{ACCESS_READ, ACCESS_WRITE};
+use am_via_shm::regions::{Claim, Registration};
 use am_via_shm::{CheckedRange, HeapBlock, HeldRange, PrivateBytes, Storing};
-use am_via_vipl::below::{Completion, Device, Entry, FreeSlot, Link, News, Payload, RemoteMemory, ViNumber};
+use am_via_vipl::below::{Completion, Device, Entry, FreeSlot, Link, News, Payload, ViNumber};
 use am_via_vipl::device::NICS_MAX;
-use am_via_vipl::{ClaimFault, DeviceAttributes, DeviceError, Endpoint, MemAttributes, MemHandle, Posted};
+use am_via_vipl::{ClaimFault, DeviceAttributes, DeviceError, Endpoint, MemHandle, Posted};
 
 pub use faults::{Kill, WireFaults, WireStatistics};
 pub use options::{Reach, WireOptions};
@@ -139,17 +140,17 @@ impl Wire {
         ends.into_iter().find(|(_, end)| end.on_network == on_network)
     }
 
-    /// The state of the network, if the task and its memory at `at` can be accessed.
-    fn access(&self, at: RemoteMemory) -> Result<MutexGuard<'_, State>, DeviceError> {
+    /// The state of the network, if the task and its memory can be accessed.
+    fn access(&self, (task, claim): (TaskId, Claim)) -> Result<MutexGuard<'_, State>, DeviceError> {
         let num_tasks = self.network.options.num_tasks;
-        if at.task.0 >= num_tasks {
-            return Err(NoSuchEndpoint::task(at.task.0, num_tasks).into());
+        if task.0 >= num_tasks {
+            return Err(NoSuchEndpoint::task(task.0, num_tasks).into());
         }
         let state = self.network.lock();
-        if [at.task, self.address.task].iter().any(|&task| state.failure(task.0).is_some()) {
+        if [task, self.address.task].iter().any(|&task| state.failure(task.0).is_some()) {
             return Err(ClaimFault::PeerDead.into());
         }
-        if state.is_ending(at.task.0, at.handle) {
+        if state.is_ending(task.0, MemHandle::of(claim)) {
             return Err(ClaimFault::Stale.into());
         }
         Ok(state)
@@ -159,11 +160,11 @@ impl Wire {
     fn start(
         &self,
         reach: Reach,
-        at: RemoteMemory,
+        at: (TaskId, Claim),
         id: u64,
         kind: Kind,
     ) -> Result<Transfer<u64>, DeviceError> {
-        let reach = reach.of(at.handle);
+        let reach = reach.of(at.1);
         if reach == Reach::Staged {
             return Ok(Transfer::Unreachable);
         }
@@ -189,17 +190,16 @@ impl Wire {
     /// Calls `call` with registered memory of a peer, under the lock of the network, if the memory is mapped.
     fn with_mapped<R>(
         &self,
-        at: RemoteMemory,
-        len: u64,
-        need: MemAttributes,
+        at: (TaskId, Claim),
+        need: u32,
         call: impl FnOnce(CheckedRange<'_>) -> R,
     ) -> Result<Option<R>, DeviceError> {
         if !self.maps_memory() {
             return Ok(None);
         }
         let state = self.access(at)?;
-        let claim = rdma::claim(at, len);
-        Ok(Some(call(state.regions[at.task.index()].claim(claim, need.access())?)))
+        let (task, claim) = at;
+        Ok(Some(call(state.regions[task.index()].claim(claim, need)?)))
     }
 }
 
@@ -393,26 +393,22 @@ unsafe impl Device for Wire {
     unsafe fn register(
         &mut self,
         memory: CheckedRange<'_>,
-        attributes: MemAttributes,
+        registration: Registration,
     ) -> Result<MemHandle, DeviceError> {
         let mut state = self.network.lock();
         let table = &mut state.regions[self.address.task.index()];
         let context = u32::from(self.address.context.0);
         // SAFETY: the caller's contract: the device removes the registration in `deregister`, or when it is dropped.
-        let inserted = unsafe { table.insert(memory, attributes.registration(), context) };
+        let inserted = unsafe { table.insert(memory, registration, context) };
         let max = self.network.options.regions_max;
         let (region, generation) = inserted.ok_or(DeviceError::TooManyRegistrations { max })?;
         Ok(MemHandle { region, generation })
     }
 
-    fn set_mem_attributes(
-        &mut self,
-        handle: MemHandle,
-        attributes: MemAttributes,
-    ) -> Result<(), DeviceError> {
+    fn set_registration(&mut self, handle: MemHandle, registration: Registration) -> Result<(), DeviceError> {
         let mut state = self.network.lock();
         let table = &mut state.regions[self.address.task.index()];
-        if table.set_registration(handle.region, handle.generation, attributes.registration()) {
+        if table.set_registration(handle.region, handle.generation, registration) {
             Ok(())
         } else {
             Err(ClaimFault::Stale.into())
@@ -435,21 +431,10 @@ unsafe impl Device for Wire {
         state.end_registration(owner, handle)
     }
 
-    fn registered(
-        &self,
-        handle: MemHandle,
-        offset: u64,
-        len: u64,
-        need: MemAttributes,
-    ) -> Result<CheckedRange<'_>, ClaimFault> {
+    fn registered(&self, claim: Claim, need: u32) -> Result<CheckedRange<'_>, ClaimFault> {
         let state = self.network.lock();
-        let own =
-            Claim { region: handle.region, generation: handle.generation, offset, len, ptag: need.ptag };
-        let found = state.regions[self.address.task.index()].own(
-            u32::from(self.address.context.0),
-            own,
-            need.access(),
-        )?;
+        let table = &state.regions[self.address.task.index()];
+        let found = table.own(u32::from(self.address.context.0), claim, need)?;
         // SAFETY: this NIC has registered the memory (`own`), so it stays registered, and so live and left to such copies (`register`'s
         // contract), until a call of this NIC ends the registration: the NIC is borrowed as long as the range.
         Ok(unsafe { HeldRange::hold(found).range() })
@@ -457,7 +442,7 @@ unsafe impl Device for Wire {
 
     unsafe fn rdma_write(
         &mut self,
-        to: RemoteMemory,
+        to: (TaskId, Claim),
         from: CheckedRange<'_>,
         id: u64,
     ) -> Result<Transfer, DeviceError> {
@@ -469,7 +454,7 @@ unsafe impl Device for Wire {
 
     unsafe fn rdma_read(
         &mut self,
-        from: RemoteMemory,
+        from: (TaskId, Claim),
         to: CheckedRange<'_>,
         id: u64,
     ) -> Result<Transfer, DeviceError> {
@@ -477,35 +462,25 @@ unsafe impl Device for Wire {
         self.start(self.network.options.reach, from, id, to).map(without_value)
     }
 
-    fn find_mapped(&mut self, at: RemoteMemory, len: u64, need: MemAttributes) -> Result<bool, DeviceError> {
-        self.with_mapped(at, len, need, |_| ()).map(|found| found.is_some())
+    fn find_mapped(&mut self, at: (TaskId, Claim), need: u32) -> Result<bool, DeviceError> {
+        self.with_mapped(at, need, |_| ()).map(|found| found.is_some())
     }
 
-    fn lend_mapped<R>(
-        &mut self,
-        at: RemoteMemory,
-        len: u64,
-        call: impl FnOnce(CheckedRange<'_>) -> R,
-    ) -> Option<R> {
-        let need = MemAttributes { ptag: at.ptag, rdma_write: true, rdma_read: true };
-        self.with_mapped(at, len, need, call).ok().flatten()
+    fn lend_mapped<R>(&mut self, at: (TaskId, Claim), call: impl FnOnce(CheckedRange<'_>) -> R) -> Option<R> {
+        self.with_mapped(at, ACCESS_READ | ACCESS_WRITE, call).ok().flatten()
     }
 
-    fn write_mapped(&mut self, at: RemoteMemory, bytes: &[u8]) -> bool {
-        let need = MemAttributes { ptag: at.ptag, rdma_write: true, rdma_read: false };
-        let len = bytes.len() as u64;
-        matches!(self.with_mapped(at, len, need, |to| to.copy_from_slice(bytes)), Ok(Some(())))
+    fn write_mapped(&mut self, at: (TaskId, Claim), bytes: &[u8]) -> bool {
+        matches!(self.with_mapped(at, ACCESS_WRITE, |to| to.copy_from_slice(bytes)), Ok(Some(())))
     }
 
     fn atomic(
         &mut self,
-        at: RemoteMemory,
-        bytes: u64,
+        at: (TaskId, Claim),
         operation: AtomicOp,
         id: u64,
     ) -> Result<Transfer<u64>, DeviceError> {
-        let kind = Kind::Atomic { bytes, operation };
-        self.start(self.network.options.atomics, at, id, kind)
+        self.start(self.network.options.atomics, at, id, Kind::Atomic(operation))
     }
 
     fn prefers_pieces(&self, _to: Endpoint, _len: usize, _entries: u32) -> bool {

@@ -493,9 +493,7 @@ impl State {
     /// Carries out the writes in flight from the link's sender to its receiver: they must be stored before later posts are seen.
     fn finish_writes(&mut self, link: usize) {
         let (from, to) = (self.links[link].from, self.links[link].to.task);
-        self.carry_out_if(from, |_, transfer| {
-            transfer.at.task == to && matches!(transfer.kind, Kind::Write(_))
-        });
+        self.carry_out_if(from, |_, transfer| transfer.at.0 == to && matches!(transfer.kind, Kind::Write(_)));
     }
 
     /// Carries out the transfers of a NIC whose time has come, unless the wire loses one, which is then tried again.
@@ -532,7 +530,7 @@ impl State {
 
     /// Carries out a transfer.
     pub(super) fn carry_out_now(&mut self, transfer: Transfer) -> Ended {
-        let owner = transfer.at.task.index();
+        let owner = transfer.at.0.index();
         self.statistics.transfers += 1;
         let dead = self.failures[owner].is_some();
         transfer.carry_out(Some(&self.regions[owner]).filter(|_| !dead))
@@ -546,7 +544,7 @@ impl State {
     /// Whether a transfer to or from this registration is in flight. A peer that has died or closed its NIC has none.
     pub(super) fn is_in_use(&self, owner: u32, handle: MemHandle) -> bool {
         let transfers = self.nics.values().flat_map(|nic| &nic.transfers);
-        transfers.map(|(_, transfer)| transfer.at).any(|at| at.task.0 == owner && at.handle == handle)
+        transfers.map(|(_, transfer)| transfer.at).any(|at| (at.0.0, MemHandle::of(at.1)) == (owner, handle))
     }
 
     /// Refuses new transfers to and from this registration.

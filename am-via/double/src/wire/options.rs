@@ -1,6 +1,6 @@
 //! The properties of a wire, chosen when it is made.
 
-use am_via_vipl::MemHandle;
+use am_via_shm::regions::Claim;
 
 use super::WireFaults;
 
@@ -19,7 +19,7 @@ pub enum Reach {
 
 impl Reach {
     /// How this registration is accessed: not [`Mixed`](Self::Mixed).
-    pub(super) fn of(self, MemHandle { region, .. }: MemHandle) -> Self {
+    pub(super) fn of(self, Claim { region, .. }: Claim) -> Self {
         match (self, region % 3) {
             (Self::Mixed, 0) => Self::Direct,
             (Self::Mixed, 1) => Self::Posted,

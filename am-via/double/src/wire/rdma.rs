@@ -5,15 +5,15 @@ use am_contract::transfer::AtomicOp;
 use am_via_shm::layout::{ACCESS_READ, ACCESS_WRITE};
 use am_via_shm::regions::{Claim, update_word};
 use am_via_shm::{HeldRange, PrivateBytes, PrivateRegions};
-use am_via_vipl::below::RemoteMemory;
-use am_via_vipl::{ClaimFault, Endpoint};
+use am_via_vipl::{ClaimFault, Endpoint, TaskId};
 
 /// A transfer in flight.
 #[derive(Debug)]
 pub(super) struct Transfer {
     /// The NIC that asked for the transfer.
     pub(super) by: Endpoint,
-    pub(super) at: RemoteMemory,
+    /// The memory's owner, and the claim with the length of the bytes.
+    pub(super) at: (TaskId, Claim),
     /// The number that `by` has given the transfer.
     pub(super) id: u64,
     pub(super) kind: Kind,
@@ -26,10 +26,7 @@ pub(super) enum Kind {
     Write(PrivateBytes),
     /// The destination, which a later poll of `by` fills.
     Read(HeldRange),
-    Atomic {
-        bytes: u64,
-        operation: AtomicOp,
-    },
+    Atomic(AtomicOp),
 }
 
 /// How a transfer ended.
@@ -64,14 +61,13 @@ impl Transfer {
     /// Carries out the transfer. `regions` is the table of the memory's owner, `None` if that task is dead.
     pub(super) fn carry_out(self, regions: Option<&PrivateRegions>) -> Ended {
         let Some(regions) = regions else { return Err(ClaimFault::PeerDead).into() };
+        let (_, claim) = self.at;
         match self.kind {
             Kind::Write(bytes) => {
-                let claim = claim(self.at, bytes.range().len() as u64);
                 let to = regions.claim(claim, ACCESS_WRITE);
                 to.map(|to| u64::from(!to.copy_from(bytes.range()))).into()
             }
             Kind::Read(to) => {
-                let claim = claim(self.at, to.len() as u64);
                 match regions.claim(claim, ACCESS_READ).map(|from| (from, PrivateBytes::new(from.len()))) {
                     Ok((from, Some(bytes))) if bytes.range().copy_from(from) => {
                         Ended { result: Ok(0), read: Some((bytes, to)) }
@@ -81,15 +77,10 @@ impl Transfer {
                     Err(fault) => Err(fault).into(),
                 }
             }
-            Kind::Atomic { bytes, operation } => {
-                let word = regions.claim(claim(self.at, bytes), ACCESS_READ | ACCESS_WRITE);
+            Kind::Atomic(operation) => {
+                let word = regions.claim(claim, ACCESS_READ | ACCESS_WRITE);
                 word.and_then(|word| update_word(word, operation)).into()
             }
         }
     }
-}
-
-pub(super) fn claim(at: RemoteMemory, len: u64) -> Claim {
-    let (region, generation) = (at.handle.region, at.handle.generation);
-    Claim { region, generation, offset: at.offset, len, ptag: at.ptag }
 }

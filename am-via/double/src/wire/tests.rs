@@ -166,16 +166,21 @@ fn a_full_ring_takes_nothing_until_a_slot_comes_back() {
     assert_eq!(a.post(there, entry(5), &[0; 5]).unwrap(), Posted::Done, "an inline entry keeps no slot");
 }
 
-fn register(nic: &mut Wire, memory: &HeapBlock, attributes: MemAttributes) -> MemHandle {
+fn register(nic: &mut Wire, memory: &HeapBlock, registration: Registration) -> MemHandle {
     // SAFETY: the tests keep the memory while it is registered, and copy to and from it only.
-    unsafe { nic.register(memory.range(), attributes) }.unwrap()
+    unsafe { nic.register(memory.range(), registration) }.unwrap()
+}
+
+/// The claim to 8 bytes of a registration of task 1.
+fn place(MemHandle { region, generation }: MemHandle, offset: u64, ptag: u32) -> (TaskId, Claim) {
+    (TaskId(1), Claim { region, generation, offset, len: 8, ptag })
 }
 
 /// An RDMA write, or a read.
 fn transfer(
     nic: &mut Wire,
     is_write: bool,
-    at: RemoteMemory,
+    at: (TaskId, Claim),
     own: CheckedRange<'_>,
     id: u64,
 ) -> Result<Transfer, DeviceError> {
@@ -190,9 +195,9 @@ fn memory_is_served_whether_its_owner_polls_or_not() {
         let network = WireNetwork::new(WireOptions { faults, ..WireOptions::new(2) });
         let (mut a, mut b) = (network.open(at(0)).unwrap(), network.open(at(1)).unwrap());
         let (local, remote) = (a.alloc(64).unwrap(), b.alloc(64).unwrap());
-        let attributes = MemAttributes { ptag: 3, rdma_write: true, rdma_read: true };
-        let handle = register(&mut b, &remote, attributes);
-        let place = RemoteMemory { task: TaskId(1), handle, offset: 8, ptag: 3 };
+        let registration = Registration { access: ACCESS_READ | ACCESS_WRITE, ptag: 3 };
+        let handle = register(&mut b, &remote, registration);
+        let place = place(handle, 8, 3);
         local.range().copy_from_slice(&77_u64.to_le_bytes());
         let first = local.range().part(0, 8).unwrap();
         assert_eq!(transfer(&mut a, true, place, first, 1).unwrap(), Transfer::Posted);
@@ -200,20 +205,21 @@ fn memory_is_served_whether_its_owner_polls_or_not() {
         assert_eq!(ended(&mut a), (1, Ok(0)));
         let word_there = remote.range().part(8, 8).unwrap();
         assert_eq!(word(word_there), 77, "the bytes were taken at the post");
-        assert_eq!(a.atomic(place, 8, AtomicOp::FetchAdd(5), 2).unwrap(), Transfer::Posted);
+        assert_eq!(a.atomic(place, AtomicOp::FetchAdd(5), 2).unwrap(), Transfer::Posted);
         assert_eq!(ended(&mut a), (2, Ok(77)));
         assert_eq!(transfer(&mut a, false, place, first, 3).unwrap(), Transfer::Posted);
         assert_eq!(ended(&mut a), (3, Ok(0)));
         assert_eq!(word(first), 82);
+        let (owner, claim) = place;
         for (wrong, fault) in [
-            (RemoteMemory { ptag: 4, ..place }, ClaimFault::Tag),
-            (RemoteMemory { offset: 57, ..place }, ClaimFault::Bounds { len: 64 }),
-            (RemoteMemory { handle: MemHandle { generation: 9, ..handle }, ..place }, ClaimFault::Stale),
+            (Claim { ptag: 4, ..claim }, ClaimFault::Tag),
+            (Claim { offset: 57, ..claim }, ClaimFault::Bounds { len: 64 }),
+            (Claim { generation: 9, ..claim }, ClaimFault::Stale),
         ] {
-            assert_eq!(transfer(&mut a, true, wrong, first, 4).unwrap(), Transfer::Posted);
+            assert_eq!(transfer(&mut a, true, (owner, wrong), first, 4).unwrap(), Transfer::Posted);
             assert_eq!(ended(&mut a), (4, Err(fault)));
         }
-        b.set_mem_attributes(handle, MemAttributes { rdma_write: false, ..attributes }).unwrap();
+        b.set_registration(handle, Registration { access: ACCESS_READ, ..registration }).unwrap();
         assert_eq!(transfer(&mut a, true, place, first, 5).unwrap(), Transfer::Posted);
         assert_eq!(ended(&mut a), (5, Err(ClaimFault::NotWritable)));
         assert_eq!(b.deregister(handle, false).unwrap(), Posted::Done);
@@ -227,11 +233,11 @@ fn memory_of_a_closed_nic_is_out_of_reach() {
     let network = WireNetwork::new(WireOptions::new(2));
     let (mut a, mut b) = (network.open(at(0)).unwrap(), network.open(at(1)).unwrap());
     let (local, remote) = (a.alloc(8).unwrap(), b.alloc(8).unwrap());
-    let attributes = MemAttributes { rdma_read: true, ..MemAttributes::default() };
-    let handle = register(&mut b, &remote, attributes);
+    let registration = Registration { access: ACCESS_READ, ptag: 0 };
+    let handle = register(&mut b, &remote, registration);
     drop(b);
     drop(remote);
-    let place = RemoteMemory { task: TaskId(1), handle, offset: 0, ptag: 0 };
+    let place = place(handle, 0, 0);
     assert_eq!(transfer(&mut a, false, place, local.range(), 1).unwrap(), Transfer::Posted);
     assert_eq!(ended(&mut a), (1, Err(ClaimFault::Stale)));
 }
@@ -277,7 +283,7 @@ fn a_killed_task_is_reported_once_to_everybody_and_takes_no_posts() {
     assert!(a.failure(TaskId(1)).is_some() && a.failure(TaskId(0)).is_none());
     let local = a.alloc(8).unwrap();
     let handle = MemHandle { region: 0, generation: 1 };
-    let place = RemoteMemory { task: TaskId(1), handle, offset: 0, ptag: 0 };
+    let place = place(handle, 0, 0);
     let refused = transfer(&mut a, false, place, local.range(), 1);
     assert!(matches!(refused, Err(DeviceError::Refused(ClaimFault::PeerDead))));
 }

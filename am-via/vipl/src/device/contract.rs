@@ -137,18 +137,17 @@ pub unsafe trait Device: World + std::fmt::Debug {
     /// Registers `memory` for peers.
     ///
     /// # Safety
-    /// The memory must stay alive, and be left to the copies of peers that `attributes` and later
-    /// [`set_mem_attributes`](Self::set_mem_attributes) allow, until [`deregister`](Self::deregister) has returned `Posted::Done` or the
+    /// The memory must stay alive, and be left to the copies of peers that `registration` and later
+    /// [`set_registration`](Self::set_registration) allow, until [`deregister`](Self::deregister) has returned `Posted::Done` or the
     /// device is dropped. If `finished` was passed to `deregister`, no peer may be copying then.
     unsafe fn register(
         &mut self,
         memory: CheckedRange<'_>,
-        attributes: MemAttributes,
+        registration: Registration,
     ) -> Result<MemHandle, DeviceError>;
 
     /// Changes the rights and the protection tag of a registration.
-    fn set_mem_attributes(&mut self, handle: MemHandle, attributes: MemAttributes)
-    -> Result<(), DeviceError>;
+    fn set_registration(&mut self, handle: MemHandle, registration: Registration) -> Result<(), DeviceError>;
 
     /// Announces that `by` will read the registration `handle` once, from front to back. A device that can speed this up starts now, and
     /// continues when it is polled.
@@ -157,45 +156,41 @@ pub unsafe trait Device: World + std::fmt::Debug {
     /// Ends a registration. [`Posted::Retry`]: a peer is still copying, try again. `finished`: the caller knows that no peer is copying.
     fn deregister(&mut self, handle: MemHandle, finished: bool) -> Result<Posted, DeviceError>;
 
-    /// The memory of a registration of this NIC, if the registration has the protection tag and all rights of `need`.
-    fn registered(
-        &self,
-        handle: MemHandle,
-        offset: u64,
-        len: u64,
-        need: MemAttributes,
-    ) -> Result<CheckedRange<'_>, ClaimFault>;
+    /// The memory of a registration of this NIC that `claim` names, if the registration has the claim's protection tag and all rights of
+    /// `need` ([`ACCESS_READ`], [`ACCESS_WRITE`]): 0 for the NIC's owner itself.
+    fn registered(&self, claim: Claim, need: u32) -> Result<CheckedRange<'_>, ClaimFault>;
 
-    /// RDMA write: copies `from` into registered memory of a peer. The bytes are stored before the peer sees any later entry.
+    /// RDMA write: copies `from` into registered memory of a task, which the claim names with the length of `from`. The bytes are stored
+    /// before the peer sees any later entry.
     ///
     /// # Safety
     /// If the outcome is [`Transfer::Posted`], `from` must stay live and unchanged until [`News::Ended`], or until the device is dropped.
     unsafe fn rdma_write(
         &mut self,
-        to: RemoteMemory,
+        to: (TaskId, Claim),
         from: CheckedRange<'_>,
         id: u64,
     ) -> Result<Transfer, DeviceError>;
 
-    /// RDMA read: copies registered memory of a peer to `to`.
+    /// RDMA read: copies registered memory of a task, which the claim names with the length of `to`.
     ///
     /// # Safety
     /// If the outcome is [`Transfer::Posted`], `to` must stay live and unused until [`News::Ended`], or until the device is dropped.
     unsafe fn rdma_read(
         &mut self,
-        from: RemoteMemory,
+        from: (TaskId, Claim),
         to: CheckedRange<'_>,
         id: u64,
     ) -> Result<Transfer, DeviceError>;
 
-    /// Several RDMA writes to a region, each to its offset there, where that takes fewer system calls than one by one. `false`: each piece
-    /// must be written by itself.
+    /// Several RDMA writes to a region, each to its offset there, where that takes fewer system calls than one by one. The range of the
+    /// claim does not matter. `false`: each piece must be written by itself.
     ///
     /// # Errors
     /// [`DeviceError::Refused`]: the range from the first piece to the last is not registered for writing.
     fn rdma_write_pieces<'a>(
         &mut self,
-        _to: RemoteMemory,
+        _to: (TaskId, Claim),
         _pieces: impl Iterator<Item = (u64, CheckedRange<'a>)> + Clone,
     ) -> Result<bool, DeviceError> {
         Ok(false)
@@ -207,22 +202,17 @@ pub unsafe trait Device: World + std::fmt::Debug {
     /// [`DeviceError::Refused`]: the range from the first piece to the last is not registered for reading.
     fn rdma_read_pieces<'a>(
         &mut self,
-        _from: RemoteMemory,
+        _from: (TaskId, Claim),
         _pieces: impl Iterator<Item = (u64, CheckedRange<'a>)> + Clone,
     ) -> Result<bool, DeviceError> {
         Ok(false)
     }
 
-    /// Finds registered memory of a peer, for [`lend_mapped`](Self::lend_mapped); returns whether the memory is mapped here.
+    /// Finds registered memory of a task, for [`lend_mapped`](Self::lend_mapped); returns whether the memory is mapped here.
     ///
     /// # Errors
     /// [`DeviceError::Refused`]: the memory is not registered with the rights of `need`.
-    fn find_mapped(
-        &mut self,
-        _at: RemoteMemory,
-        _len: u64,
-        _need: MemAttributes,
-    ) -> Result<bool, DeviceError> {
+    fn find_mapped(&mut self, _at: (TaskId, Claim), _need: u32) -> Result<bool, DeviceError> {
         Ok(false)
     }
 
@@ -230,24 +220,22 @@ pub unsafe trait Device: World + std::fmt::Debug {
     /// `None`, without calling `call`: the registration was not found for reading and writing, or has ended.
     fn lend_mapped<R>(
         &mut self,
-        _at: RemoteMemory,
-        _len: u64,
+        _at: (TaskId, Claim),
         _call: impl FnOnce(CheckedRange<'_>) -> R,
     ) -> Option<R> {
         None
     }
 
-    /// Writes `bytes` to memory of a registration that [`find_mapped`](Self::find_mapped) found; returns whether they were written. If
-    /// not, the registration was not found for writing, or has ended.
-    fn write_mapped(&mut self, _at: RemoteMemory, _bytes: &[u8]) -> bool {
+    /// Writes `bytes`, as many as the claim has, to memory of a registration that [`find_mapped`](Self::find_mapped) found; returns whether
+    /// they were written. If not, the registration was not found for writing, or has ended.
+    fn write_mapped(&mut self, _at: (TaskId, Claim), _bytes: &[u8]) -> bool {
         false
     }
 
-    /// Operates atomically on a word of 1, 2, 4 or 8 `bytes` in registered memory of a peer.
+    /// Operates atomically on a word of 1, 2, 4 or 8 bytes in registered memory of a task.
     fn atomic(
         &mut self,
-        at: RemoteMemory,
-        bytes: u64,
+        at: (TaskId, Claim),
         operation: AtomicOp,
         id: u64,
     ) -> Result<Transfer<u64>, DeviceError>;

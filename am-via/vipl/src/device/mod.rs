@@ -18,8 +18,7 @@ use am_via_shm::CheckedRange;
 pub use am_via_shm::HeapBlock;
 pub(crate) use am_via_shm::HeapOwner;
 use am_via_shm::layout::{ACCESS_READ, ACCESS_WRITE, CONTEXTS_MAX};
-pub use am_via_shm::regions::ClaimFault;
-use am_via_shm::regions::Registration;
+pub use am_via_shm::regions::{Claim, ClaimFault, Registration};
 pub use am_via_shm::{
     Entry, LINE_PAYLOAD_BYTES as INLINE_BYTES_MAX, Mapping, Payload, Seen, SharedFileName, Storing,
 };
@@ -43,6 +42,15 @@ pub struct MemHandle {
     pub generation: u32,
 }
 
+impl MemHandle {
+    /// The registration that a claim names.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn of(Claim { region, generation, .. }: Claim) -> Self {
+        Self { region, generation }
+    }
+}
+
 /// Tag and rights of a registration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemAttributes {
@@ -55,35 +63,14 @@ pub struct MemAttributes {
 }
 
 impl MemAttributes {
-    /// The rights, as bits.
-    #[doc(hidden)]
-    #[inline(always)]
-    #[must_use]
-    pub fn access(self) -> u32 {
-        let read = if self.rdma_read { ACCESS_READ } else { 0 };
-        let write = if self.rdma_write { ACCESS_WRITE } else { 0 };
-        read | write
-    }
-
     /// Rights and protection tag, as a table of registrations has them.
     #[doc(hidden)]
     #[must_use]
     pub fn registration(self) -> Registration {
-        Registration { access: self.access(), ptag: self.ptag }
+        let read = if self.rdma_read { ACCESS_READ } else { 0 };
+        let write = if self.rdma_write { ACCESS_WRITE } else { 0 };
+        Registration { access: read | write, ptag: self.ptag }
     }
-}
-
-/// An address in registered memory of a peer: a claim, checked at each use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RemoteMemory {
-    /// The owner.
-    pub task: TaskId,
-    /// The registration.
-    pub handle: MemHandle,
-    /// Bytes from the start of the registered memory.
-    pub offset: u64,
-    /// The protection tag of the owner's VI, which must be that of the registration.
-    pub ptag: u32,
 }
 
 /// The kind of an entry, in its `operation` word. Layers above may use the other bits of that word.

@@ -236,7 +236,7 @@ impl Registrations {
         // SAFETY: the entry of the table keeps the memory until the device has ended the registration, or is dropped (`deregister`,
         // `close`).
         // The program accesses it by copies only (`Memory`).
-        match unsafe { device.register(range, attributes) } {
+        match unsafe { device.register(range, attributes.registration()) } {
             Ok(handle) => {
                 let memory = Rc::clone(memory);
                 self.bytes = registered;
@@ -283,7 +283,7 @@ impl Registrations {
         let old = self.query(handle).ok_or(RegistrationFault::UnknownHandle(handle))?.0.ptag;
         let attributes = MemAttributes { ptag: tag.number, ..attributes };
         self.use_ptag(tag)?;
-        if let Err(error) = device.set_mem_attributes(handle, attributes) {
+        if let Err(error) = device.set_registration(handle, attributes.registration()) {
             self.leave_ptag(tag);
             return Err(error.into());
         }

@@ -5,7 +5,7 @@
 
 use crate::descriptor::{AddressSegment, Control, Descriptor, Status};
 use crate::device::{
-    ClaimFault, Device, DeviceError, Entry, INLINE_BYTES_MAX, Operation, Payload, Posted, RemoteMemory,
+    Claim, ClaimFault, Device, DeviceError, Entry, INLINE_BYTES_MAX, MemHandle, Operation, Payload, Posted,
     Transfer,
 };
 use crate::error::{AsyncCode, VipError};
@@ -257,7 +257,9 @@ impl<D: Device> UserAgent<D> {
         let Some(at) = remote(descriptor.address, found.work.sending.moved) else {
             return Step::Ended(Status::RDMA_PROT_ERROR);
         };
-        let at = RemoteMemory { task: peer.task, handle: at.handle, offset: at.offset, ptag: theirs.ptag };
+        let MemHandle { region, generation } = at.handle;
+        let claim = Claim { region, generation, offset: at.offset, len: run.len() as u64, ptag: theirs.ptag };
+        let at = (peer.task, claim);
         let (id, len) = (*next_transfer, bytes_count(run.len()));
         let local = descriptor.segments[segment].handle;
         // SAFETY: the registration `local` keeps the memory, and does not end before the transfer (`begin_transfer`). The program accesses

@@ -8,7 +8,7 @@ use am_via_shm::regions::{Claim, ClaimFault};
 
 use super::far::{Far, Question};
 use super::{Shm, Vi};
-use crate::device::{ContextNumber, DeviceError, Endpoint, MemHandle, NICS_MAX, RemoteMemory, Transfer};
+use crate::device::{ContextNumber, DeviceError, Endpoint, MemHandle, NICS_MAX, TaskId, Transfer};
 
 impl Shm {
     /// Makes progress on the network, and handles its events.
@@ -55,21 +55,21 @@ impl Shm {
     /// Reads memory of a task of another host.
     pub(super) fn read_far(
         &mut self,
-        from: RemoteMemory,
+        (from, claim): (TaskId, Claim),
         to: CheckedRange<'_>,
         id: u64,
     ) -> Result<Transfer, DeviceError> {
         let Some(far) = self.far.clone().filter(Far::can_read) else { return Ok(Transfer::Unreachable) };
-        let context = u8::try_from(from.handle.region / REGIONS_PER_CONTEXT).ok();
+        let context = u8::try_from(claim.region / REGIONS_PER_CONTEXT).ok();
         let context = context.filter(|&context| context < NICS_MAX).ok_or(ClaimFault::Stale)?;
-        let peer = Endpoint::new(from.task, ContextNumber(context));
+        let peer = Endpoint::new(from, ContextNumber(context));
         if !far.has_link(peer) {
             self.accept_far(peer)?;
             if !far.has_link(peer) {
                 return Ok(Transfer::Retry);
             }
         }
-        far.read(peer, from, to, id)?;
+        far.read(peer, claim, to, id)?;
         Ok(Transfer::Posted)
     }
 

@@ -35,7 +35,7 @@ use reads::Reads;
 use strangers::Strangers;
 use thread::{NetworkThread, REST_MAX, Waiting};
 
-use crate::device::{DeviceError, Endpoint, MemHandle, RemoteMemory};
+use crate::device::{Claim, DeviceError, Endpoint, MemHandle};
 
 /// Maximum number of bytes that a packet has in the area before the user's data.
 const HEADS_BYTES_MAX: usize = 256;
@@ -390,7 +390,7 @@ impl Far {
     pub(super) fn read(
         &self,
         peer: Endpoint,
-        from: RemoteMemory,
+        from: Claim,
         to: CheckedRange<'_>,
         id: u64,
     ) -> Result<(), ClaimFault> {

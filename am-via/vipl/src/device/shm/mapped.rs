@@ -4,42 +4,34 @@ use am_via_shm::Copied;
 use am_via_shm::regions::{Claim, ClaimFault};
 
 use super::Shm;
-use crate::device::{DeviceError, MemAttributes, MemHandle, RemoteMemory, Transfer};
+use crate::device::{DeviceError, TaskId, Transfer};
 
 impl Shm {
     /// Finds memory of a peer, for `lend_mapped` and `write_mapped`; returns whether the memory is mapped here.
     pub(super) fn find(
         &mut self,
-        at: RemoteMemory,
-        len: u64,
-        need: MemAttributes,
+        (TaskId(task), claim): (TaskId, Claim),
+        need: u32,
     ) -> Result<bool, DeviceError> {
-        let claim = Claim { len, ..claim(at, 0) };
-        if !self.mapped.has(at.task.0, &claim, need.access()) && !self.find_region(at, need)? {
+        if !self.mapped.has(task, &claim, need) && !self.find_region(task, claim, need)? {
             return Ok(false);
         }
-        let lent = self.mapped.lend((&self.hazard, self.barrier), at.task.0, claim, need.access())?;
+        let lent = self.mapped.lend((&self.hazard, self.barrier), task, claim, need)?;
         Ok(lent.is_some())
     }
 
     /// Finds the region of a peer's memory; returns whether that memory is accessible.
     #[cold]
     #[inline(never)]
-    fn find_region(&mut self, at: RemoteMemory, need: MemAttributes) -> Result<bool, DeviceError> {
-        if !self.files.open_peer(at.task.0)? {
+    fn find_region(&mut self, task: u32, claim: Claim, need: u32) -> Result<bool, DeviceError> {
+        if !self.files.open_peer(task)? {
             return Ok(false);
         }
-        let peer = self.files.memory(at.task.0)?;
-        let found = peer.mapped_region(&self.claimer(), claim(at, 0), need.access())?;
-        self.mapped.keep(at.task.0, at.handle.region, found);
+        let peer = self.files.memory(task)?;
+        let found = peer.mapped_region(&self.claimer(), Claim { len: 0, ..claim }, need)?;
+        self.mapped.keep(task, claim.region, found);
         Ok(true)
     }
-}
-
-/// The claim to `len` bytes of a peer's memory.
-pub(super) fn claim(at: RemoteMemory, len: usize) -> Claim {
-    let MemHandle { region, generation } = at.handle;
-    Claim { region, generation, offset: at.offset, len: len as u64, ptag: at.ptag }
 }
 
 /// The outcome of a copy.

@@ -25,8 +25,8 @@ use std::time::{Duration, Instant};
 
 use crate::device::{
     AtomicOp, Completion, ContextNumber, Device, DeviceAttributes, DeviceError, Endpoint, Entry, FreeSlot,
-    HeapBlock, Link, Mapping, MemAttributes, MemHandle, NICS_MAX, News, Operation, Payload, Posted,
-    RemoteMemory, SharedFileName, Storing, SystemError, TaskId, Transfer, ViNumber, WaitFacts, Waker, World,
+    HeapBlock, Link, Mapping, MemHandle, NICS_MAX, News, Operation, Payload, Posted, Registration,
+    SharedFileName, Storing, SystemError, TaskId, Transfer, ViNumber, WaitFacts, Waker, World,
 };
 use am_via_job::{Carrier, Job, NOTED_AFTER, OpenContext};
 use am_via_os::{private_memory, sched};
@@ -42,7 +42,7 @@ use far::Far;
 use files::Files;
 pub use heap::OwnHeap;
 use in_line::ShmLink;
-use mapped::{claim, transfer};
+use mapped::transfer;
 use pinned::Pinned;
 use pipes::Pipes;
 
@@ -530,7 +530,7 @@ unsafe impl Device for Shm {
     unsafe fn register(
         &mut self,
         memory: CheckedRange<'_>,
-        attributes: MemAttributes,
+        registration: Registration,
     ) -> Result<MemHandle, DeviceError> {
         let (at, len) = (memory.at(), memory.len());
         let is_counted = self.pinned.is_limited()
@@ -539,7 +539,7 @@ unsafe impl Device for Shm {
             self.pinned.check(len as u64)?;
         }
         // SAFETY: the caller's contract: `deregister` returns `Done` after `remove`, when no copy is under way.
-        let opened = unsafe { self.regions.insert(memory, attributes.registration(), &self.shared) };
+        let opened = unsafe { self.regions.insert(memory, registration, &self.shared) };
         let Some((region, generation)) = opened else {
             return Err(DeviceError::TooManyRegistrations { max: REGIONS_PER_CONTEXT });
         };
@@ -549,12 +549,8 @@ unsafe impl Device for Shm {
         Ok(MemHandle { region, generation })
     }
 
-    fn set_mem_attributes(
-        &mut self,
-        handle: MemHandle,
-        attributes: MemAttributes,
-    ) -> Result<(), DeviceError> {
-        if self.regions.set_registration(handle.region, handle.generation, attributes.registration()) {
+    fn set_registration(&mut self, handle: MemHandle, registration: Registration) -> Result<(), DeviceError> {
+        if self.regions.set_registration(handle.region, handle.generation, registration) {
             if let Some(far) = &self.far {
                 // The keys that peers hold become invalid, and peers request new keys.
                 far.end_lent(handle, false);
@@ -607,92 +603,82 @@ unsafe impl Device for Shm {
     }
 
     #[inline(always)]
-    fn registered(
-        &self,
-        handle: MemHandle,
-        offset: u64,
-        len: u64,
-        need: MemAttributes,
-    ) -> Result<CheckedRange<'_>, ClaimFault> {
-        let own =
-            Claim { region: handle.region, generation: handle.generation, offset, len, ptag: need.ptag };
-        self.regions.memory(own, need.access())
+    fn registered(&self, claim: Claim, need: u32) -> Result<CheckedRange<'_>, ClaimFault> {
+        self.regions.memory(claim, need)
     }
 
     unsafe fn rdma_write(
         &mut self,
-        to: RemoteMemory,
+        (to, claim): (TaskId, Claim),
         from: CheckedRange<'_>,
         _id: u64,
     ) -> Result<Transfer, DeviceError> {
-        if !self.files.open_peer(to.task.0)? {
+        if !self.files.open_peer(to.0)? {
             return Ok(Transfer::Unreachable);
         }
-        let peer = self.files.memory(to.task.0)?;
-        transfer(peer.write(&self.claimer(), claim(to, from.len()), from))
+        let peer = self.files.memory(to.0)?;
+        transfer(peer.write(&self.claimer(), claim, from))
     }
 
     unsafe fn rdma_read(
         &mut self,
-        from: RemoteMemory,
+        (from, claim): (TaskId, Claim),
         to: CheckedRange<'_>,
         id: u64,
     ) -> Result<Transfer, DeviceError> {
-        if !self.files.open_peer(from.task.0)? {
-            return self.read_far(from, to, id);
+        if !self.files.open_peer(from.0)? {
+            return self.read_far((from, claim), to, id);
         }
         let Self { address, ref hazard, barrier, ways, ref shared, ref mut pipes, ref regions, .. } = *self;
         let claimer = Claimer { task: address.task.0, hazard, barrier, ways, shared };
-        let peer = self.files.memory(from.task.0)?;
+        let peer = self.files.memory(from.0)?;
         let idle = || pipes.has_work() && pipes.stage(regions);
-        transfer(peer.read(&claimer, claim(from, to.len()), to, idle))
+        transfer(peer.read(&claimer, claim, to, idle))
     }
 
     fn rdma_write_pieces<'a>(
         &mut self,
-        to: RemoteMemory,
+        (to, claim): (TaskId, Claim),
         pieces: impl Iterator<Item = (u64, CheckedRange<'a>)> + Clone,
     ) -> Result<bool, DeviceError> {
-        if !self.files.open_peer(to.task.0)? {
+        if !self.files.open_peer(to.0)? {
             return Ok(false);
         }
-        Ok(self.files.memory(to.task.0)?.write_pieces(&self.claimer(), claim(to, 0), pieces)?)
+        Ok(self.files.memory(to.0)?.write_pieces(&self.claimer(), claim, pieces)?)
     }
 
     fn rdma_read_pieces<'a>(
         &mut self,
-        from: RemoteMemory,
+        (from, claim): (TaskId, Claim),
         pieces: impl Iterator<Item = (u64, CheckedRange<'a>)> + Clone,
     ) -> Result<bool, DeviceError> {
-        if !self.files.open_peer(from.task.0)? {
+        if !self.files.open_peer(from.0)? {
             return Ok(false);
         }
-        Ok(self.files.memory(from.task.0)?.read_pieces(&self.claimer(), claim(from, 0), pieces)?)
+        Ok(self.files.memory(from.0)?.read_pieces(&self.claimer(), claim, pieces)?)
     }
 
-    fn find_mapped(&mut self, at: RemoteMemory, len: u64, need: MemAttributes) -> Result<bool, DeviceError> {
+    fn find_mapped(&mut self, at: (TaskId, Claim), need: u32) -> Result<bool, DeviceError> {
         // All tasks must use the same method: otherwise some would change a word in place while others read it and write it back.
-        if self.far.is_some() { Ok(false) } else { self.find(at, len, need) }
+        if self.far.is_some() { Ok(false) } else { self.find(at, need) }
     }
 
     #[inline(always)]
     fn lend_mapped<R>(
         &mut self,
-        at: RemoteMemory,
-        len: u64,
+        (TaskId(task), claim): (TaskId, Claim),
         call: impl FnOnce(CheckedRange<'_>) -> R,
     ) -> Option<R> {
-        let (claim, need) = (Claim { len, ..claim(at, 0) }, ACCESS_READ | ACCESS_WRITE);
-        match self.mapped.lend((&self.hazard, self.barrier), at.task.0, claim, need) {
+        let need = ACCESS_READ | ACCESS_WRITE;
+        match self.mapped.lend((&self.hazard, self.barrier), task, claim, need) {
             Ok(Some(lent)) => Some(call(lent.range())),
             _ => None,
         }
     }
 
     #[inline(always)]
-    fn write_mapped(&mut self, at: RemoteMemory, bytes: &[u8]) -> bool {
-        match self.mapped.lend((&self.hazard, self.barrier), at.task.0, claim(at, bytes.len()), ACCESS_WRITE)
-        {
+    fn write_mapped(&mut self, (TaskId(task), claim): (TaskId, Claim), bytes: &[u8]) -> bool {
+        match self.mapped.lend((&self.hazard, self.barrier), task, claim, ACCESS_WRITE) {
             Ok(Some(lent)) => {
                 lent.range().copy_from_slice(bytes);
                 true
@@ -703,16 +689,14 @@ unsafe impl Device for Shm {
 
     fn atomic(
         &mut self,
-        at: RemoteMemory,
-        bytes: u64,
+        at: (TaskId, Claim),
         operation: AtomicOp,
         _id: u64,
     ) -> Result<Transfer<u64>, DeviceError> {
-        let need = MemAttributes { ptag: at.ptag, rdma_write: true, rdma_read: true };
-        if !self.find(at, bytes, need)? {
+        if !self.find(at, ACCESS_READ | ACCESS_WRITE)? {
             return Ok(Transfer::Unreachable);
         }
-        let updated = self.lend_mapped(at, bytes, |word| update_word(word, operation));
+        let updated = self.lend_mapped(at, |word| update_word(word, operation));
         if self.far.is_some() {
             // The region was found for this word only: if it stayed cached, it could be lent to a program, which `find_mapped` forbids.
             self.mapped.clear();

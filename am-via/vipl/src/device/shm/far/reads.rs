@@ -17,7 +17,7 @@ use am_via_ofi::{Endpoint, PeerAddress, READ_BYTES_MAX, ReadId};
 use am_via_shm::regions::ClaimFault;
 use am_via_shm::{CheckedRange, HeldRange};
 
-use crate::device::{MemHandle, RemoteMemory};
+use crate::device::{Claim, MemHandle};
 use lent::Lending;
 pub(super) use words::{KEY_MESSAGE_BYTES, KeyMessage};
 use words::{Key, Name, Outbox, Words};
@@ -88,8 +88,8 @@ pub(super) struct Reads {
 
 impl Reads {
     /// Begins a read. Its end is reported in `ended`.
-    pub(super) fn begin(&mut self, peer: usize, from: RemoteMemory, to: CheckedRange<'_>, id: u64) {
-        let name = Name { handle: from.handle, ptag: from.ptag };
+    pub(super) fn begin(&mut self, peer: usize, from: Claim, to: CheckedRange<'_>, id: u64) {
+        let name = Name { handle: MemHandle::of(from), ptag: from.ptag };
         let to = HeldRange::hold(to);
         let at = self.offered.iter().position(|&(of, _)| of == (peer, name));
         let key = at.and_then(|at| self.offered.remove(at)).map(|(_, key)| key);

@@ -500,8 +500,7 @@ fn a_read_that_waits_for_a_key_ends_if_the_owner_closes() {
     let to = PrivateBytes::new(100).expect("memory");
     let owner = Endpoint::new(TaskId(1), ContextNumber(0));
     let read = |pair: &Pair, region, id| {
-        let handle = MemHandle { region, generation: 1 };
-        let from = RemoteMemory { task: TaskId(1), handle, offset: 0, ptag: 1 };
+        let from = Claim { region, generation: 1, offset: 0, len: 100, ptag: 1 };
         pair.sender.far.read(owner, from, to.range(), id)
     };
     read(&pair, 5, 70).expect("it begins");

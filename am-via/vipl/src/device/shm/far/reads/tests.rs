@@ -3,7 +3,6 @@ use std::time::{Duration, Instant};
 use am_via_shm::PrivateBytes;
 
 use super::*;
-use crate::device::TaskId;
 
 /// Both sides, each with its endpoint. Each is the other's peer 0.
 struct Pair {
@@ -53,8 +52,8 @@ fn bytes(range: CheckedRange<'_>) -> Vec<u8> {
     bytes
 }
 
-fn from(offset: u64) -> RemoteMemory {
-    RemoteMemory { task: TaskId(1), handle: HANDLE, offset, ptag: 1 }
+fn from(offset: u64) -> Claim {
+    Claim { region: HANDLE.region, generation: HANDLE.generation, offset, len: 0, ptag: 1 }
 }
 
 #[test]
