@@ -6,8 +6,19 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const TOOLS: [&str; 10] =
-    ["cc", "c++", "gfortran", "python3", "valgrind", "nm", "readelf", "pkg-config", "cmake", "make"];
+const TOOLS: [&str; 11] = [
+    "cc",
+    "c++",
+    "gfortran",
+    "flang-new-19",
+    "python3",
+    "valgrind",
+    "nm",
+    "readelf",
+    "pkg-config",
+    "cmake",
+    "make",
+];
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -15,6 +15,10 @@ use std::{env, fs, io};
 mod constants;
 #[path = "build/fortran.rs"]
 mod fortran;
+#[path = "build/fortran_descriptors.rs"]
+mod fortran_descriptors;
+#[path = "build/fortran_f08.rs"]
+mod fortran_f08;
 #[path = "build/fortran_text.rs"]
 mod fortran_text;
 
@@ -90,6 +94,8 @@ fn main() -> Fallible<()> {
     fs::write(out.join("fortran_exports.rs"), fortran::exports(&routines)?)?;
     fs::write(out.join("mpif.h"), fortran_text::mpif(&constants)?)?;
     fs::write(out.join("mpi.f90"), fortran_text::module(&routines)?)?;
+    fs::write(out.join("mpi_f08.f90"), fortran_f08::module(&constants, &routines)?)?;
+    fs::write(out.join("mpi_f08.c"), fortran_descriptors::text(&routines)?)?;
     fs::create_dir_all(out.join("include"))?;
     fs::write(out.join("include/mpi.h"), with_profiling(&header)?)?;
     name_with_version(&out)?;

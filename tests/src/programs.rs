@@ -201,11 +201,32 @@ pub fn compile_and_run(wrapper: &str, options: &[&str], source: &str) {
     compile_and_run_under(wrapper, options, source, &[&[]]);
 }
 
+/// [`compile_and_run`] of a Fortran program by this compiler, whose modules are kept in the folder `cache`.
+///
+/// # Panics
+/// If a compilation or a run fails.
+pub fn compile_and_run_fortran(compiler: &str, options: &[&str], source: &str, cache: &Path) {
+    let compilation = |command: &mut Command| {
+        command.env("AM_FC", compiler).env("XDG_CACHE_HOME", cache);
+    };
+    compile_and_run_in("mpifort", options, source, &[&[]], compilation);
+}
+
 /// [`compile_and_run`] under each of these settings, given as variables with values.
 ///
 /// # Panics
 /// If a compilation or a run fails.
 pub fn compile_and_run_under(wrapper: &str, options: &[&str], source: &str, all: &[&[(&str, &str)]]) {
+    compile_and_run_in(wrapper, options, source, all, |_| ());
+}
+
+fn compile_and_run_in(
+    wrapper: &str,
+    options: &[&str],
+    source: &str,
+    all: &[&[(&str, &str)]],
+    compilation: impl FnOnce(&mut Command),
+) {
     build();
     let scratch = Scratch::new(&source.replace(['/', '.'], "-"));
     let program = scratch.path().join("program");
@@ -213,7 +234,9 @@ pub fn compile_and_run_under(wrapper: &str, options: &[&str], source: &str, all:
     let source_file = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
     compile.args(options).args(compiler_options()).arg(source_file).arg("-o").arg(&program);
     // Module files of the program are left in the folder where it is compiled.
-    let (good, said) = run(compile.current_dir(scratch.path()).env("XDG_CACHE_HOME", scratch.path()));
+    compile.current_dir(scratch.path()).env("XDG_CACHE_HOME", scratch.path());
+    compilation(&mut compile);
+    let (good, said) = run(&mut compile);
     assert!(good, "{source} does not compile: {said}");
     let mut numbers = words_of(TASKS);
     if numbers.is_empty() {

@@ -12,22 +12,27 @@ use crate::{Fallible, Parameter, Prototype};
 /// An argument of a Fortran routine.
 pub(crate) struct Argument {
     pub(crate) name: String,
+    /// The parameter in C.
+    pub(crate) parameter: Parameter,
     /// The argument's type in the library.
     rust: String,
     /// The argument's declaration in a program; `{name}` stands for the name.
     pub(crate) declaration: String,
     /// Whether the argument may be of any type and rank.
     pub(crate) is_any: bool,
-    has_length: bool,
+    /// Whether the argument is a string, whose length follows all arguments.
+    pub(crate) has_length: bool,
 }
 
 /// A Fortran routine, and how it calls its C function.
 pub(crate) struct Routine {
     /// The name in C.
     pub(crate) name: String,
+    /// Behind the name in the library: the form of the module `mpi_f08`, if it differs.
+    pub(crate) suffix: &'static str,
     pub(crate) arguments: Vec<Argument>,
     /// The type of a function's result; `None` for a subroutine.
-    returns: Option<String>,
+    pub(crate) returns: Option<String>,
     signature: String,
     before: String,
     call: Vec<String>,
@@ -38,6 +43,11 @@ impl Routine {
     /// Whether the routine is a function, and not a subroutine.
     pub(crate) fn is_function(&self) -> bool {
         self.returns.is_some()
+    }
+
+    /// Whether the module `mpi` and `mpif.h` have the routine: not the forms of `mpi_f08` and those with large counts.
+    pub(crate) fn is_in_old_forms(&self) -> bool {
+        self.suffix.is_empty() && !self.name.ends_with("_c")
     }
 
     /// Whether the error code is returned in a last argument.
@@ -51,11 +61,11 @@ const OFTEN_IGNORED: [&str; 7] =
     ["sendcounts", "recvcounts", "displs", "sdispls", "rdispls", "sendtypes", "recvtypes"];
 
 /// Names of the parameters that are truth values.
-const LOGICALS: [&str; 8] =
+pub(crate) const LOGICALS: [&str; 8] =
     ["flag", "commute", "reorder", "high", "periods", "remain_dims", "is_set", "weighted"];
 
 /// Parameters that hold the length of a string buffer, and after the call the length of the string.
-const CAPACITIES: [&str; 2] = ["buflen", "pset_len"];
+pub(crate) const CAPACITIES: [&str; 2] = ["buflen", "pset_len"];
 
 /// Parameters that only C has.
 const ONLY_IN_C: [(&str, &str); 6] = [
@@ -70,23 +80,29 @@ const ONLY_IN_C: [(&str, &str); 6] = [
 /// Functions whose attribute values and extra states are plain integers.
 const WITH_SMALL_ATTRIBUTES: [&str; 3] = ["MPI_Attr_put", "MPI_Attr_get", "MPI_Keyval_create"];
 
-/// The routines of all functions that Fortran has. Functions with large counts, the tool interface and the conversions of handles exist
-/// only in C or in newer modules.
+/// The form of `mpi_f08` of the calls that return the address of a buffer, which older programs do not get.
+const RETURNS_ADDRESS: &str = "_f08";
+
+/// The routines of all functions that Fortran has. The tool interface and the conversions of handles exist only in C.
 pub(crate) fn routines(prototypes: &BTreeMap<String, Prototype>) -> Fallible<Vec<Routine>> {
-    let is_in_fortran = |name: &str| {
-        !(name.ends_with("_c")
-            || name.starts_with("MPI_T_")
-            || name.ends_with("_toint")
-            || name.ends_with("_fromint"))
-    };
-    let found = prototypes.iter().filter(|(name, _)| is_in_fortran(name));
-    found.map(|(name, prototype)| routine(name, prototype)).collect()
+    let mut routines = Vec::new();
+    for (name, prototype) in prototypes {
+        if name.starts_with("MPI_T_") || name.ends_with("_toint") || name.ends_with("_fromint") {
+            continue;
+        }
+        routines.push(routine(name, prototype, "")?);
+        if prototype.parameters.iter().any(|parameter| parameter.name == "buffer_addr") {
+            routines.push(routine(name, prototype, RETURNS_ADDRESS)?);
+        }
+    }
+    Ok(routines)
 }
 
-fn routine(name: &str, prototype: &Prototype) -> Fallible<Routine> {
+fn routine(name: &str, prototype: &Prototype, suffix: &'static str) -> Fallible<Routine> {
     let kinds: Vec<_> = prototype.parameters.iter().map(|parameter| parameter.kind.as_str()).collect();
     let mut routine = Routine {
         name: name.to_owned(),
+        suffix,
         arguments: Vec::new(),
         returns: (prototype.returns != "c_int").then(|| prototype.returns.clone()),
         signature: format!("unsafe extern \"C\" fn({}) -> {}", kinds.join(", "), prototype.returns),
@@ -168,7 +184,10 @@ fn argument(routine: &mut Routine, prototype: &Prototype, parameter: &Parameter)
             is_any = true;
             (kind.clone(), name.clone(), "type(*), dimension(*) :: {name}".to_owned())
         }
-        // In Fortran, a call that detaches a buffer does not return the buffer's address.
+        ("*mut c_void", "buffer_addr") if routine.suffix == RETURNS_ADDRESS => {
+            (kind.clone(), name.clone(), String::new())
+        }
+        // In older Fortran, a call that detaches a buffer does not return the buffer's address.
         ("*mut c_void", "buffer_addr") => {
             is_any = true;
             writeln!(before, "let _ = {name};\nlet mut detached = 0_usize;")?;
@@ -278,9 +297,15 @@ fn argument(routine: &mut Routine, prototype: &Prototype, parameter: &Parameter)
                     format!("callbacks::read_conversion({name})")
                 }
                 "MPI_Datarep_conversion_function" => format!("callbacks::write_conversion({name})"),
+                "MPI_Datarep_conversion_function_c" if name.starts_with("read") => {
+                    format!("callbacks::read_conversion_c({name})")
+                }
+                "MPI_Datarep_conversion_function_c" => format!("callbacks::write_conversion_c({name})"),
                 // C, too, passes the handle by reference, and the first half of the C handle is the Fortran handle, so the program's
                 // function needs no wrapper.
-                other if other.ends_with("_errhandler_function") || other == "MPI_User_function" => {
+                other
+                    if other.ends_with("_errhandler_function") || other.starts_with("MPI_User_function") =>
+                {
                     name.clone()
                 }
                 other => return Err(format!("{}: no {other} in Fortran", routine.name).into()),
@@ -314,13 +339,14 @@ fn argument(routine: &mut Routine, prototype: &Prototype, parameter: &Parameter)
     };
     let is_any = is_any || OFTEN_IGNORED.contains(&name.as_str());
     routine.call.push(call);
-    routine.arguments.push(Argument { name: name.clone(), rust, declaration, is_any, has_length });
+    let (name, parameter) = (name.clone(), parameter.clone());
+    routine.arguments.push(Argument { name, parameter, rust, declaration, is_any, has_length });
     Ok(())
 }
 
 /// The expression for the number of handles in an array.
 fn count_of(function: &str, array: &str) -> Fallible<&'static str> {
-    Ok(match (function, array) {
+    Ok(match (function.trim_end_matches("_c"), array) {
         ("MPI_Waitsome" | "MPI_Testsome" | "MPI_Request_get_status_some", _) => "*incount",
         (_, "array_of_requests" | "array_of_info" | "array_of_types") => "*count",
         ("MPI_Type_get_contents", _) => "*max_datatypes",
@@ -338,7 +364,8 @@ pub(crate) fn exports(routines: &[Routine]) -> Fallible<String> {
     let mut text = String::new();
     for routine in routines {
         let Routine { name, signature, before, after, .. } = routine;
-        let (small, call) = (name.to_lowercase(), routine.call.join(", "));
+        let small = name.to_lowercase() + routine.suffix;
+        let call = routine.call.join(", ");
         let mut parameters: Vec<_> = routine
             .arguments
             .iter()

@@ -7,10 +7,22 @@ use crate::constants::{Constant, Kind};
 use crate::fortran::Routine;
 
 /// Prefixes of C names that Fortran has in another form or not at all.
-const NOT_IN_FORTRAN: [&str; 3] = ["MPI_T_", "MPI_F_", "MPI_ABI_"];
+pub(crate) const NOT_IN_FORTRAN: [&str; 3] = ["MPI_T_", "MPI_F_", "MPI_ABI_"];
+
+/// Constants that only Fortran has.
+pub(crate) const FIXED: [(&str, &str); 8] = [
+    ("MPI_ADDRESS_KIND", "8"),
+    ("MPI_OFFSET_KIND", "8"),
+    ("MPI_COUNT_KIND", "8"),
+    ("MPI_INTEGER_KIND", "4"),
+    ("MPI_STATUS_SIZE", "8"),
+    ("MPI_SOURCE", "1"),
+    ("MPI_TAG", "2"),
+    ("MPI_ERROR", "3"),
+];
 
 /// The common blocks whose addresses are special arguments, and the variables in them (src/fortran/sentinels.rs).
-const SENTINELS: [(&str, &str); 10] = [
+pub(crate) const SENTINELS: [(&str, &str); 10] = [
     ("MPI_BOTTOM", "INTEGER MPI_BOTTOM"),
     ("MPI_IN_PLACE", "INTEGER MPI_IN_PLACE"),
     ("MPI_BUFFER_AUTOMATIC", "INTEGER MPI_BUFFER_AUTOMATIC"),
@@ -40,14 +52,19 @@ const FUNCTIONS: [&str; 13] = [
     "MPI_CONVERSION_FN_NULL",
 ];
 
-/// The constants that are integers in Fortran. Lengths of strings do not count a terminating NUL.
+/// The constants that are integers in older Fortran. Lengths of strings do not count a terminating NUL.
 fn integers(constants: &[Constant]) -> impl Iterator<Item = (&str, i64)> {
+    in_fortran(constants).map(|(constant, value)| (constant.name.as_str(), value))
+}
+
+/// The constants of Fortran, with their values.
+pub(crate) fn in_fortran(constants: &[Constant]) -> impl Iterator<Item = (&Constant, i64)> {
     let is_one = |constant: &&Constant| {
         !NOT_IN_FORTRAN.iter().any(|front| constant.name.starts_with(front))
             && !matches!(constant.kind, Kind::Pointer | Kind::Offset)
     };
     let value = |constant: &Constant| constant.value - i64::from(constant.kind == Kind::Size);
-    constants.iter().filter(is_one).map(move |constant| (constant.name.as_str(), value(constant)))
+    constants.iter().filter(is_one).map(move |constant| (constant, value(constant)))
 }
 
 /// `mpif.h`, valid in both source forms.
@@ -60,17 +77,7 @@ pub(crate) fn mpif(constants: &[Constant]) -> Fallible<String> {
         writeln!(text, "      {kind} {name}")?;
         writeln!(text, "      PARAMETER ({name}={value})")
     };
-    let fixed = [
-        ("MPI_ADDRESS_KIND", "8"),
-        ("MPI_OFFSET_KIND", "8"),
-        ("MPI_COUNT_KIND", "8"),
-        ("MPI_INTEGER_KIND", "4"),
-        ("MPI_STATUS_SIZE", "8"),
-        ("MPI_SOURCE", "1"),
-        ("MPI_TAG", "2"),
-        ("MPI_ERROR", "3"),
-    ];
-    for (name, value) in fixed {
+    for (name, value) in FIXED {
         constant("INTEGER", name, value)?;
     }
     for (name, value) in integers(constants) {
@@ -109,7 +116,7 @@ pub(crate) fn module(routines: &[Routine]) -> Fallible<String> {
         "! The module mpi of MPI 5.0: the constants of mpif.h, and the interfaces of the routines.\n\
          module mpi\n  implicit none\n  include 'mpif.h'\n  interface\n",
     );
-    for routine in routines.iter().filter(|routine| !routine.is_function()) {
+    for routine in routines.iter().filter(|routine| routine.is_in_old_forms() && !routine.is_function()) {
         for prefix in ["", "P"] {
             interface(&mut text, &format!("{prefix}{}", routine.name), routine)?;
         }

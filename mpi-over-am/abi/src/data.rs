@@ -164,22 +164,31 @@ fn too_many(count: u64, step: u64) -> Failure {
 /// datatypes with absolute addresses and for empty data.
 ///
 /// # Errors
-/// More elements than any memory has; null for contiguous elements from displacement 0 on.
+/// More elements than any memory has; null for contiguous elements from displacement 0 on; elements that an array section does not have.
 #[inline(always)]
 fn check_buffer(at: *const c_void, count: u64, datatype: &Datatype) -> Outcome<()> {
     let step = datatype.extent().unsigned_abs().max(datatype.size());
     if count.checked_mul(step).is_none_or(|bytes| bytes > isize::MAX as u64) {
         return Err(too_many(count, step));
     }
-    if at.is_null()
-        && count > 0
-        && datatype.is_dense()
-        && datatype.size() > 0
-        && datatype.true_lower_bound() == 0
-    {
-        return Err(Failure::new(ErrorClass::Buffer, format!("the buffer for {count} elements is null")));
+    // Null, or an address of a section.
+    if at.addr().cast_signed() <= 0 {
+        return check_special(at, count, datatype);
     }
     Ok(())
+}
+
+#[cold]
+fn check_special(at: *const c_void, count: u64, datatype: &Datatype) -> Outcome<()> {
+    if at.is_null() {
+        let needs_memory =
+            count > 0 && datatype.is_dense() && datatype.size() > 0 && datatype.true_lower_bound() == 0;
+        let what = || Failure::new(ErrorClass::Buffer, format!("the buffer for {count} elements is null"));
+        return if needs_memory { Err(what()) } else { Ok(()) };
+    }
+    let Some((needed, there)) = datatype.lacks(at.addr() as i64, count) else { return Ok(()) };
+    let what = format!("the array section has {there} bytes, and {count} elements need {needed}");
+    Err(Failure::new(ErrorClass::Buffer, what))
 }
 
 /// The destination rank of a message. The call itself finds out whether the rank exists.

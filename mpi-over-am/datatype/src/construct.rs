@@ -219,6 +219,7 @@ impl Datatype {
             contents,
             committed,
             number,
+            sections: None,
         })))
     }
 }

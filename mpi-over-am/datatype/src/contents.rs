@@ -135,6 +135,7 @@ impl Datatype {
                 bounds: derived.bounds,
                 basic: derived.basic,
                 committed: AtomicBool::new(self.is_committed()),
+                sections: derived.sections.clone(),
                 number: AtomicU64::new(0),
             }))),
         }

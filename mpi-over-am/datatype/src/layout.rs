@@ -32,6 +32,8 @@ enum Shape {
     Blocks(Arc<[Block]>),
     /// Layouts, one after the other.
     Parts(Arc<[Part]>),
+    /// Bytes of a layout, from a place on.
+    Cut { of: Arc<Layout>, from: u64 },
 }
 
 /// A piece of memory, and the number of packed bytes before it.
@@ -139,6 +141,31 @@ impl Layout {
         Self { at, size, shape }
     }
 
+    /// The packed bytes `from..end` of a layout. `from <= end <= size` must hold. Never [a block](Self::as_block) if it is all of a block.
+    pub(crate) fn part(this: &Arc<Self>, from: u64, end: u64) -> Self {
+        let size = end - from;
+        let is_even = |len: u64| from.is_multiple_of(len) && size.is_multiple_of(len);
+        match &this.shape {
+            _ if size == 0 => Self::EMPTY,
+            Shape::Block if size < this.size => {
+                Self { at: this.at.wrapping_add_unsigned(from), size, shape: Shape::Block }
+            }
+            Shape::Strided { len, stride } if is_even(*len) => {
+                let shape = if size == *len { Shape::Block } else { this.shape.clone() };
+                Self { at: offset(this.at, from / len, *stride), size, shape }
+            }
+            Shape::Loop { child, stride } if is_even(child.size) && size > child.size => {
+                Self { at: offset(this.at, from / child.size, *stride), size, shape: this.shape.clone() }
+            }
+            Shape::Loop { child, stride } if from / child.size == (end - 1) / child.size => {
+                let before = from / child.size * child.size;
+                let part = Self::part(child, from - before, end - before);
+                part.shifted(offset(this.at, from / child.size, *stride))
+            }
+            _ => Self { at: 0, size, shape: Shape::Cut { of: Arc::clone(this), from } },
+        }
+    }
+
     /// Layouts one after the other. The sum of the sizes must not overflow.
     pub fn sequence(layouts: impl IntoIterator<Item = Self>) -> Self {
         let mut parts: Vec<Part> = Vec::new();
@@ -205,6 +232,8 @@ impl Layout {
             Shape::Loop { child, stride } => again(child.span()?, self.size / child.size, *stride),
             Shape::Blocks(blocks) => blocks.iter().map(|block| piece(block.at, block.len)).reduce(join)?,
             Shape::Parts(parts) => parts.iter().filter_map(|part| part.layout.span()).reduce(join)?,
+            // At least these.
+            Shape::Cut { of, .. } => of.span()?,
         };
         Some((low.wrapping_add(self.at), high.wrapping_add(self.at)))
     }
@@ -244,6 +273,7 @@ impl Layout {
                 visit_cut(last, at, visitor);
             }
             Shape::Loop { child, stride } => child.visit_loop(base, *stride, from, to, visitor),
+            Shape::Cut { of, from: before } => of.visit_at(base, before + from, before + to, visitor),
             Shape::Blocks(blocks) if to - from == self.size => visitor.blocks(base, blocks),
             Shape::Blocks(blocks) => visit_blocks(blocks, base, from, to, visitor),
             Shape::Parts(parts) => {

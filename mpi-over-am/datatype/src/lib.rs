@@ -31,6 +31,7 @@ mod in_file;
 mod layout;
 pub mod op;
 mod predefined;
+mod section;
 mod signature;
 #[cfg(test)]
 mod tests;
@@ -46,6 +47,7 @@ pub use error::{Error, Result};
 pub use f90::{TypeClass, UNDEFINED};
 pub use layout::{Block, Layout, Visit};
 pub use predefined::{Kind, Predefined};
+pub use section::{SECTIONS_MAX, Section, address_of_section};
 use signature::Signature;
 
 /// A datatype (`MPI_Datatype`). Cloning is cheap, and gives the same type.
@@ -68,6 +70,8 @@ struct Derived {
     committed: AtomicBool,
     /// The type's number in the layer above; 0 until set.
     number: AtomicU64,
+    /// The type outside sections, and the sections, for a type in sections.
+    sections: Option<(Datatype, Arc<[Section]>)>,
 }
 
 /// The bounds of a type, in bytes.

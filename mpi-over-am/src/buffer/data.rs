@@ -85,18 +85,27 @@ impl Elements {
     /// empty message.
     #[inline(never)]
     fn as_one_block(&self) -> Option<RawBuffer> {
-        let layout = self.layout();
+        let (base, layout) = self.place();
         if layout.size() == 0 {
             return Some(RawBuffer::EMPTY);
         }
         let at = layout.as_block()?;
         let len = usize::try_from(layout.size()).ok()?;
         // SAFETY: the layout's size is not 0 (checked above), and these are exactly the bytes that the maker's promise covers.
-        Some(unsafe { self.base.buffer(at, len) })
+        Some(unsafe { base.buffer(at, len) })
     }
 
-    fn layout(&self) -> Layout {
-        if self.packed_len() == u64::MAX { Layout::EMPTY } else { self.datatype.layout(self.count) }
+    /// The layout of the elements, and the address that its displacements are relative to.
+    #[inline(always)]
+    fn place(&self) -> (Base, Layout) {
+        if self.packed_len() == u64::MAX {
+            return (self.base, Layout::EMPTY);
+        }
+        // Only an address of a section is below zero; the displacements of these elements are addresses.
+        if self.base.0.cast_signed() < 0 && self.datatype.is_in_sections() {
+            return (Base(0), self.datatype.layout_in_section(self.base.0 as i64, self.count));
+        }
+        (self.base, self.datatype.layout(self.count))
     }
 
     fn part(&self, first: i64, count: u64) -> Self {
@@ -187,7 +196,8 @@ impl SendData {
 
     /// A gatherer of the elements, for data that are not contiguous.
     pub(crate) fn gather(&self) -> Gather {
-        Gather { base: self.0.base, layout: self.0.layout() }
+        let (base, layout) = self.0.place();
+        Gather { base, layout }
     }
 }
 
@@ -267,8 +277,8 @@ impl RecvData {
 
     /// A sink for the elements, for data that are not contiguous.
     pub(crate) fn scatter(&self) -> Scatter {
-        let layout = self.0.layout();
-        Scatter { base: self.0.base, first: 0, end: layout.size(), layout }
+        let (base, layout) = self.0.place();
+        Scatter { base, first: 0, end: layout.size(), layout }
     }
 
     /// The destination of the packed bytes `offset..offset + len`, as far as they exist.
@@ -314,7 +324,8 @@ impl SendData {
             gather.gather(0, len as usize, &mut writer);
             return len;
         }
-        if (self.0.count, &self.0.datatype) == (to.0.count, &to.0.datatype) {
+        let are_equal = (self.0.count, &self.0.datatype) == (to.0.count, &to.0.datatype);
+        if are_equal && !self.0.datatype.is_in_sections() {
             // Each piece has the same displacement on both sides.
             gather.layout.visit(0, len, &mut Across { from: self.0.base, to: to.0.base });
             return len;

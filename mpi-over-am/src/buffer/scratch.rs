@@ -24,6 +24,7 @@ impl Scratch {
         count: u64,
         datatype: &Datatype,
     ) -> Result<(Self, RecvData)> {
+        let datatype = datatype.outside_sections();
         let (from, to) = datatype.span(count)?;
         const UNIT: i64 = size_of::<u128>() as i64;
         // The elements, and not their first bytes with data, are aligned like those of the program.
@@ -195,6 +196,30 @@ pub(crate) fn with_elements<T: NoUninit + AnyBitPattern>(
     let (from, mut to) = (unpacked::<T>(earlier)?, unpacked::<T>(&later.as_send())?);
     combine(&from, &mut to);
     later.unpack(0, super::bytes_of(&to));
+    Ok(())
+}
+
+/// Calls `combine` with both elements in ordinary memory, as the program's functions expect them. Both sides must have the same number of
+/// elements.
+///
+/// # Errors
+/// [`Error::TooLarge`].
+pub(crate) fn outside_sections(
+    earlier: &SendData,
+    later: &RecvData,
+    combine: impl FnOnce(&SendData, &RecvData),
+) -> Result<()> {
+    if !earlier.datatype().is_in_sections() && !later.datatype().is_in_sections() {
+        combine(earlier, later);
+        return Ok(());
+    }
+    // The memory lives until the end of this function.
+    let (_memory, own) = Scratch::with_elements(None, earlier.count(), earlier.datatype())?;
+    earlier.copy_to(&own);
+    let (_memory_of_later, own_later) = Scratch::with_elements(None, later.count(), later.datatype())?;
+    later.as_send().copy_to(&own_later);
+    combine(&own.as_send(), &own_later);
+    own_later.as_send().copy_to(later);
     Ok(())
 }
 

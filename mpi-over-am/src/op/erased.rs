@@ -8,7 +8,7 @@ use mpi_datatype::Datatype;
 use mpi_datatype::op::{PredefinedOp, combine_of};
 
 use super::Operation;
-use crate::buffer::{Datum, RecvData, SendData, with_elements, with_packed};
+use crate::buffer::{Datum, RecvData, SendData, outside_sections, with_elements, with_packed};
 use crate::error::{Error, Result};
 
 /// A program's operation on `count` elements of a type, like `MPI_User_function`: it replaces each later element with the result of the
@@ -188,7 +188,9 @@ impl Combine for Op {
             }
             Repr::User { function, .. } => {
                 if later.count() > 0 {
-                    function(earlier.at(), later.at(), later.count(), datatype);
+                    return outside_sections(earlier, later, |earlier, later| {
+                        function(earlier.at(), later.at(), later.count(), later.datatype());
+                    });
                 }
                 Ok(())
             }

@@ -111,10 +111,28 @@ fn cmake_finds_it() {
     configure.args(["-G", "Unix Makefiles"]).arg(format!("-DWITH_FORTRAN={}", u8::from(cfg!(has_gfortran))));
     let text = said(configure.env("PATH", &path).env("XDG_CACHE_HOME", prefix));
     assert!(text.contains(&prefix.join("lib/libmpi_abi.so").display().to_string()), "{text}");
+    assert!(text.contains("module mpi_f08: TRUE") || cfg!(not(has_gfortran)), "{text}");
     let _ = said(Command::new("cmake").arg("--build").arg(&folder).env("XDG_CACHE_HOME", prefix));
     let mut test = Command::new("ctest");
     let text = said(test.arg("--output-on-failure").current_dir(&folder));
     assert!(text.contains("100% tests passed"), "{text}");
+}
+
+/// The modules are compiled at installation, and no program is kept waiting for them.
+#[test]
+#[cfg_attr(not(has_gfortran), ignore = "no gfortran was found")]
+fn modules_of_fortran_are_installed() {
+    let scratch = installed("mpi-prefix-fortran");
+    let (prefix, cache) = (scratch.path(), scratch.path().join("cache"));
+    let shown = said(
+        Command::new(prefix.join("bin/mpifort"))
+            .arg("-show")
+            .env("XDG_CACHE_HOME", &cache)
+            .env_remove("AM_FC"),
+    );
+    let modules = prefix.join("lib/mpi-over-am/fortran").display().to_string();
+    assert!(shown.contains(&format!("-I{modules}")) && shown.contains(&format!("-L{modules}")), "{shown}");
+    assert!(!cache.exists(), "{shown}");
 }
 
 /// A target folder that the caller has named relative to another folder is not used: mpi-install installs what lies beside it.

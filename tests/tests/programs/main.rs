@@ -9,6 +9,7 @@ mod c_programs;
 mod deaths;
 mod error_classes;
 mod fortran;
+mod fortran_f08;
 mod hangs;
 mod install;
 mod long_parts;

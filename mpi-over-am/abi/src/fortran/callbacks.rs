@@ -345,44 +345,41 @@ unsafe extern "C-unwind" fn cancel_in_c(state: *mut c_void, is_complete: c_int) 
     }
 }
 
-type Conversion = unsafe extern "C-unwind" fn(
+type Conversion<C> = unsafe extern "C-unwind" fn(
     *mut c_void,
     *const c_int,
-    *const c_int,
+    *const C,
     *mut c_void,
     *const i64,
     *const i64,
     *mut c_int,
 );
 
-/// `MPI_CONVERSION_FN_NULL`: no conversion is needed. Programs must not call this function.
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn mpi_conversion_fn_null_(
-    _user: *mut c_void,
-    _datatype: *const c_int,
-    _count: *const c_int,
-    _file: *mut c_void,
-    _position: *const i64,
-    _state: *const i64,
-    ierror: *mut c_int,
-) {
-    // SAFETY: the caller gives the address of this result.
-    unsafe { *ierror = MPI_SUCCESS };
+/// The predefined functions that mean: no conversion is needed. Programs must not call them.
+macro_rules! no_conversions {
+    ($($name:ident $count:ty)*) => { $(
+        #[unsafe(no_mangle)]
+        unsafe extern "C-unwind" fn $name(
+            _user: *mut c_void,
+            _datatype: *const c_int,
+            _count: *const $count,
+            _file: *mut c_void,
+            _position: *const i64,
+            _state: *const i64,
+            ierror: *mut c_int,
+        ) {
+            // SAFETY: the caller gives the address of this result.
+            unsafe { *ierror = MPI_SUCCESS };
+        }
+    )* };
 }
+
+no_conversions! { mpi_conversion_fn_null_ c_int mpi_conversion_fn_null_c_ i64 }
 
 fn is_no_conversion(function: Callback) -> bool {
-    let own: Conversion = mpi_conversion_fn_null_;
-    function == own as *const () as usize
-}
-
-/// The function for C that converts data read from a file; 0 if no conversion is needed.
-pub(crate) fn read_conversion(function: Callback) -> Callback {
-    if is_no_conversion(function) { 0 } else { read_conversion_in_c as *const () as usize }
-}
-
-/// The function for C that converts data written to a file; 0 if no conversion is needed.
-pub(crate) fn write_conversion(function: Callback) -> Callback {
-    if is_no_conversion(function) { 0 } else { write_conversion_in_c as *const () as usize }
+    let own: [usize; 2] =
+        [mpi_conversion_fn_null_ as *const () as usize, mpi_conversion_fn_null_c_ as *const () as usize];
+    own.contains(&function)
 }
 
 /// The function for C that returns the size of a datatype in a file.
@@ -391,11 +388,16 @@ pub(crate) fn extent() -> Callback {
 }
 
 macro_rules! conversions {
-    ($($name:ident $place:literal)*) => { $(
+    ($($of:ident $name:ident $place:literal $count:ty)*) => { $(
+        /// The function for C that converts data of a file; 0 if no conversion is needed.
+        pub(crate) fn $of(function: Callback) -> Callback {
+            if is_no_conversion(function) { 0 } else { $name as *const () as usize }
+        }
+
         unsafe extern "C-unwind" fn $name(
             user: *mut c_void,
             datatype: MPI_Datatype,
-            count: c_int,
+            count: $count,
             file: *mut c_void,
             position: i64,
             state: *mut c_void,
@@ -405,7 +407,7 @@ macro_rules! conversions {
             // addresses of the data.
             unsafe {
                 let (kept, datatype, mut code) = (Kept::of(state), datatype.0 as c_int, MPI_SUCCESS);
-                let function: Conversion = std::mem::transmute(kept.functions[$place]);
+                let function: Conversion<$count> = std::mem::transmute(kept.functions[$place]);
                 function(
                     user,
                     &raw const datatype,
@@ -421,7 +423,12 @@ macro_rules! conversions {
     )* };
 }
 
-conversions! { read_conversion_in_c 0 write_conversion_in_c 1 }
+conversions! {
+    read_conversion read_conversion_in_c 0 c_int
+    write_conversion write_conversion_in_c 1 c_int
+    read_conversion_c large_read_conversion_in_c 0 i64
+    write_conversion_c large_write_conversion_in_c 1 i64
+}
 
 unsafe extern "C-unwind" fn extent_in_c(
     datatype: MPI_Datatype,

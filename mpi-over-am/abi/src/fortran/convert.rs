@@ -62,8 +62,12 @@ pub(crate) unsafe fn report(ierror: *mut c_int, code: c_int) {
 pub(crate) type Handles<T> = SmallVec<[T; 16]>;
 
 /// Converts an array of integers to handles.
-pub(crate) unsafe fn handles<T>(at: *const c_int, count: c_int, handle: impl Fn(usize) -> T) -> Handles<T> {
-    (0..count.max(0) as usize).map(|place| handle(unsafe { *at.add(place) } as u32 as usize)).collect()
+pub(crate) unsafe fn handles<T>(
+    at: *const c_int,
+    count: impl Into<i64>,
+    handle: impl Fn(usize) -> T,
+) -> Handles<T> {
+    (0..count.into().max(0) as usize).map(|place| handle(unsafe { *at.add(place) } as u32 as usize)).collect()
 }
 
 /// Converts an array of handles to integers.

@@ -1,7 +1,7 @@
-//! Files for a Fortran compiler besides the library: `mpif.h`, and the module `mpi` in the compiler's own format, which only that compiler
-//! can make. The module is compiled at first use and kept in a cache folder.
+//! Files for a Fortran compiler besides the library: `mpif.h`, and the modules `mpi` and `mpi_f08` in the compiler's own format, which only
+//! that compiler can make. They are compiled when the library is installed, or at first use, and then kept in a cache folder.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
@@ -14,6 +14,24 @@ pub const MPIF: &str = include_str!(concat!(env!("OUT_DIR"), "/mpif.h"));
 
 /// The source of the module `mpi`, which includes `mpif.h`.
 pub const MODULE: &str = include_str!(concat!(env!("OUT_DIR"), "/mpi.f90"));
+
+/// The source of the module `mpi_f08`.
+pub const MODULE_F08: &str = include_str!(concat!(env!("OUT_DIR"), "/mpi_f08.f90"));
+
+/// The routines in C that the module `mpi_f08` calls with descriptors of buffers. The form of a descriptor differs between compilers.
+pub const DESCRIPTORS: &str = include_str!(concat!(env!("OUT_DIR"), "/mpi_f08.c"));
+
+/// The library with the routines of the module `mpi_f08`: all that a program links for it.
+const LIBRARY_F08: &str = "libmpi_f08.a";
+
+/// The folder of the compiled modules in that of the libraries of an installation.
+pub const MODULES: &str = "mpi-over-am/fortran";
+
+/// The header with the form of the compiler's descriptors (Fortran 2018 section 18.5.1).
+const BINDING: &str = "ISO_Fortran_binding.h";
+
+/// Where compilers have [`BINDING`], from the folder of the program on: LLVM, NVIDIA and others, Intel.
+const BINDING_PLACES: [&str; 3] = ["../include/flang", "../include", "../opt/compiler/include"];
 
 /// A Fortran compiler and its version.
 #[derive(Clone, Debug)]
@@ -51,19 +69,37 @@ impl Compiler {
             .find_map(|(major, _)| major.parse().ok())
     }
 
-    /// The folder with `mpif.h` and the module for this compiler. Makes the folder if it does not exist.
+    /// The folder with `mpif.h` and the modules for this compiler: below `installed`, if they were installed for it; else the cache, where
+    /// they are made at first use.
     ///
     /// # Errors
-    /// The folder cannot be made, or other users can write to it. The compiler cannot compile the module: the error contains the compiler's
-    /// output.
-    pub fn folder(&self) -> io::Result<PathBuf> {
-        let mut hasher = DefaultHasher::new();
-        (&self.program, &self.version, MPIF, MODULE).hash(&mut hasher);
-        let folder = caches()?.join(format!("{:016x}", hasher.finish()));
+    /// The folder cannot be made, or other users can write to it. The compiler cannot compile the module `mpi`: the error contains the
+    /// compiler's output.
+    pub fn folder(&self, installed: &Path) -> io::Result<PathBuf> {
+        let installed = self.folder_below(installed);
+        if installed.join("mpi.mod").exists() {
+            return Ok(installed);
+        }
+        let folder = self.folder_below(&caches()?);
         if !folder.join("mpi.mod").exists() {
             self.make(&folder)?;
         }
         Ok(folder)
+    }
+
+    /// Makes the folder below an installation, if it is not there.
+    ///
+    /// # Errors
+    /// Those of [`folder`](Self::folder).
+    pub fn install(&self, below: &Path) -> io::Result<()> {
+        let folder = self.folder_below(below);
+        if folder.join("mpi.mod").exists() { Ok(()) } else { self.make(&folder) }
+    }
+
+    fn folder_below(&self, below: &Path) -> PathBuf {
+        let mut hasher = DefaultHasher::new();
+        (&self.program, &self.version, MPIF, MODULE, MODULE_F08, DESCRIPTORS).hash(&mut hasher);
+        below.join(format!("{:016x}", hasher.finish()))
     }
 
     /// Makes the folder under another name and renames it: several processes may make it at the same time, and the folder of the first
@@ -80,21 +116,93 @@ impl Compiler {
         made
     }
 
+    /// Compiles both modules. Without `mpi_f08`, which an older compiler may not know, programs can still use the other forms.
     fn compile(&self, folder: &Path) -> io::Result<()> {
         fs::write(folder.join("mpif.h"), MPIF)?;
         fs::write(folder.join("mpi.f90"), MODULE)?;
-        let output = command(self.program.as_os_str())
-            .args(["-c", "mpi.f90", "-o", "mpi.o"])
-            .current_dir(folder)
-            .stdin(Stdio::null())
-            .output()?;
-        let said = [output.stdout, output.stderr].concat();
-        if output.status.success() && folder.join("mpi.mod").exists() {
-            return Ok(());
+        self.run(folder, &["-c", "mpi.f90", "-o", "mpi.o"], "the module mpi")?;
+        if !folder.join("mpi.mod").exists() {
+            return Err(io::Error::other(format!("{} makes no mpi.mod", self.program.display())));
         }
-        let said = String::from_utf8_lossy(&said).lines().take(20).collect::<Vec<_>>().join("\n");
-        Err(io::Error::other(format!("{} cannot compile the module mpi: {said}", self.program.display())))
+        if let Err(error) = self.compile_f08(folder) {
+            for name in ["mpi_f08.mod", LIBRARY_F08] {
+                let _ = fs::remove_file(folder.join(name));
+            }
+            mpi_over_am::complain!("programs of this compiler cannot use the module mpi_f08: {error}");
+        }
+        Ok(())
     }
+
+    fn compile_f08(&self, folder: &Path) -> io::Result<()> {
+        fs::write(folder.join("mpi_f08.f90"), MODULE_F08)?;
+        fs::write(folder.join("mpi_f08.c"), DESCRIPTORS)?;
+        fs::copy(self.binding()?, folder.join(BINDING))?;
+        let what = "the module mpi_f08";
+        self.run(folder, &["-O1", "-fPIC", "-c", "mpi_f08.f90", "-o", "mpi_f08.o"], what)?;
+        // Hidden: a library and a program that two compilers have made have different descriptors.
+        let options =
+            ["-O1", "-fPIC", "-fvisibility=hidden", "-I.", "-c", "mpi_f08.c", "-o", "mpi_f08_descriptors.o"];
+        let compiler = env::var_os("AM_CC").unwrap_or_else(|| "cc".into());
+        output_of(command(&compiler).args(options).current_dir(folder), what)?;
+        let objects = ["rcs", LIBRARY_F08, "mpi_f08.o", "mpi_f08_descriptors.o"];
+        output_of(Command::new("ar").args(objects).current_dir(folder), what).map(drop)
+    }
+
+    fn run(&self, folder: &Path, words: &[&str], what: &str) -> io::Result<()> {
+        let mut command = command(self.program.as_os_str());
+        output_of(command.args(words).current_dir(folder), what).map(drop)
+    }
+
+    /// The compiler's [`BINDING`].
+    fn binding(&self) -> io::Result<PathBuf> {
+        if self.gfortran_version().is_some() {
+            let mut command = command(self.program.as_os_str());
+            let said = output_of(command.arg(format!("-print-file-name=include/{BINDING}")), BINDING)?;
+            let path = PathBuf::from(said.trim());
+            return if path.is_file() { Ok(path) } else { Err(self.no_binding()) };
+        }
+        let words = command(self.program.as_os_str());
+        let is_option = |word: &&OsStr| word.as_bytes().starts_with(b"-");
+        let program = words.get_args().filter(|word| !is_option(word)).last().unwrap_or(words.get_program());
+        let folders = env::var_os("PATH").unwrap_or_default();
+        let program =
+            env::split_paths(&folders).map(|folder| folder.join(program)).find(|path| path.is_file());
+        let folder = program.and_then(|program| Some(program.canonicalize().ok()?.parent()?.to_owned()));
+        let places =
+            BINDING_PLACES.iter().filter_map(|place| Some(folder.as_ref()?.join(place).join(BINDING)));
+        places.into_iter().find(|path| path.is_file()).ok_or_else(|| self.no_binding())
+    }
+
+    fn no_binding(&self) -> io::Error {
+        io::Error::other(format!("{} has no {BINDING} (Fortran 2018)", self.program.display()))
+    }
+}
+
+/// The options that link the routines of the module `mpi_f08` in a folder, if it was made there.
+pub(super) fn link_options(folder: &Path) -> Vec<OsString> {
+    if !folder.join(LIBRARY_F08).exists() {
+        return Vec::new();
+    }
+    let mut place = OsString::from("-L");
+    place.push(folder);
+    vec![place, "-lmpi_f08".into()]
+}
+
+/// Runs a command, and returns what it prints.
+///
+/// # Errors
+/// The command cannot be run, or fails.
+fn output_of(command: &mut Command, what: &str) -> io::Result<String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.stdin(Stdio::null()).output();
+    let output =
+        output.map_err(|error| io::Error::new(error.kind(), format!("cannot run {name}: {error}")))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said).lines().take(20).collect::<Vec<_>>().join("\n");
+    Err(io::Error::other(format!("{name} cannot compile {what}: {said}")))
 }
 
 /// The command that a variable names as compiler: a program, or one with arguments, as `ccache gcc`. A relative path is meant from here,
@@ -144,7 +252,7 @@ fn private_folder() -> io::Result<PathBuf> {
     }
     Err(io::Error::other(format!(
         "{} must be a folder of this user that no other user can access (mode 700): remove it, or set XDG_CACHE_HOME to another folder \
-         for the compiled module mpi",
+         for the compiled modules",
         folder.display()
     )))
 }

@@ -16,7 +16,7 @@ usage: mpi-install --prefix FOLDER
 
 Builds the programs, libraries and headers, and installs them below FOLDER: bin/ (mpicc, mpicxx, mpifort, mpiexec, mpirun, amrun),
 lib/ (libmpi_abi.so.1, libmpi_malloc.so, pkgconfig/mpi.pc), include/ (mpi.h, mpif.h), share/ (manual pages, completions of bash,
-licences, the source of the Fortran module). The folder may be moved afterwards. Debug information is left out (strip).
+licences, the sources of the Fortran modules). The modules are compiled for AM_FC or gfortran, if it is there. The folder may be moved afterwards. Debug information is left out (strip).
 Existing files of these names are replaced, also while running programs use them.";
 
 const HEADER: &str = include_str!(concat!(env!("OUT_DIR"), "/include/mpi.h"));
@@ -151,6 +151,8 @@ fn install(from: &Path, prefix: &Path) -> io::Result<()> {
         (include.join("mpi.h"), HEADER.to_owned()),
         (include.join("mpif.h"), fortran::MPIF.to_owned()),
         (fortran_source.join("mpi.f90"), fortran::MODULE.to_owned()),
+        (fortran_source.join("mpi_f08.f90"), fortran::MODULE_F08.to_owned()),
+        (fortran_source.join("mpi_f08.c"), fortran::DESCRIPTORS.to_owned()),
         (packages.join("mpi.pc"), package()),
         (manuals.join("mpiexec.1"), starter("mpiexec")),
         (manuals.join("mpirun.1"), starter("mpirun")),
@@ -167,7 +169,18 @@ fn install(from: &Path, prefix: &Path) -> io::Result<()> {
     for (name, text) in LICENCES {
         replace(&licences.join(name), |place| fs::write(place, text))?;
     }
+    install_modules(&lib.join(fortran::MODULES));
     Ok(())
+}
+
+/// Compiles the modules of Fortran for the compiler that `mpifort` runs, if there is one. A failure is only told: C programs need none, and
+/// `mpifort` tries again.
+fn install_modules(folder: &Path) {
+    let program = env::var_os("AM_FC").unwrap_or_else(|| "gfortran".into());
+    let Ok(compiler) = fortran::Compiler::ask(program) else { return };
+    if let Err(error) = compiler.install(folder) {
+        mpi_over_am::complain!("mpi-install: the modules of Fortran are not installed: {error}");
+    }
 }
 
 /// The launcher's own manual page (`man`) or completion (`bash`).

@@ -19,7 +19,8 @@ and gfortran, perhaps with arguments (AM_CC='ccache gcc'). All options are passe
   -showme:compile          the options for compiling
   -showme:link             the options for linking
 
-mpifort compiles the module `mpi` for the compiler at its first use, into ~/.cache or XDG_CACHE_HOME.";
+mpifort has the modules `mpi` and `mpi_f08` compiled for the compiler: at installation for AM_FC or gfortran, for others at their first use,
+into ~/.cache or XDG_CACHE_HOME. `mpi_f08` needs a compiler of Fortran 2018, a C compiler (AM_CC or cc) and ar.";
 
 /// A wrapper around the compiler that `variable` names, or else `compiler`.
 #[derive(Clone, Copy, Debug)]
@@ -85,8 +86,6 @@ impl Wrapper {
             return ExitCode::FAILURE;
         };
         let compiler = std::env::var_os(self.variable).unwrap_or_else(|| self.compiler.into());
-        let compile = || self.compile_options(&compiler, &paths);
-        let link = [joined("-L", &paths.library), joined("-Wl,-rpath,", &paths.library), "-lmpi_abi".into()];
         let is_only =
             |argument: &OsString| ["-c", "-E", "-S", "-M", "-MM"].iter().any(|only| argument == only);
         let is_source = |argument: &OsString| {
@@ -95,6 +94,12 @@ impl Wrapper {
         };
         let has_source = arguments.iter().any(is_source);
         let links = !arguments.iter().any(is_only);
+        let has_sources = request != Request::Run || has_source;
+        let special = (self.is_fortran && has_sources).then(|| self.special(&compiler, &paths));
+        let special = special.unwrap_or_default();
+        let compile = || special.compile.iter().cloned().chain([joined("-I", &paths.include)]);
+        let own = [joined("-L", &paths.library), joined("-Wl,-rpath,", &paths.library), "-lmpi_abi".into()];
+        let link = special.link.iter().cloned().chain(own);
         let mut words = match request {
             Request::CompileOptions | Request::LinkOptions => Vec::new(),
             _ => vec![compiler.clone()],
@@ -133,26 +138,30 @@ impl Wrapper {
         ExitCode::FAILURE
     }
 
-    fn compile_options(&self, compiler: &OsString, paths: &Paths) -> Vec<OsString> {
-        let mut options = Vec::new();
-        if self.is_fortran {
-            let known = fortran::Compiler::ask(compiler);
-            match known.and_then(|known| Ok((known.options(), known.folder()?))) {
-                Ok((special, folder)) => {
-                    options.extend(special.iter().map(OsString::from));
-                    options.push(joined("-I", &folder));
-                }
-                Err(error) => {
-                    mpi_over_am::complain!(
-                        "{}: mpif.h and the module mpi may not be found: {error}",
-                        self.name
-                    );
-                }
+    /// The options for this Fortran compiler.
+    fn special(&self, compiler: &OsString, paths: &Paths) -> Special {
+        let known = fortran::Compiler::ask(compiler);
+        match known.and_then(|known| Ok((known.options(), known.folder(&paths.modules())?))) {
+            Ok((options, folder)) => {
+                let compile = options.iter().map(OsString::from).chain([joined("-I", &folder)]).collect();
+                Special { compile, link: fortran::link_options(&folder) }
+            }
+            Err(error) => {
+                mpi_over_am::complain!(
+                    "{}: mpif.h and the modules of MPI may not be found: {error}",
+                    self.name
+                );
+                Special::default()
             }
         }
-        options.push(joined("-I", &paths.include));
-        options
     }
+}
+
+/// Options for one Fortran compiler.
+#[derive(Debug, Default)]
+struct Special {
+    compile: Vec<OsString>,
+    link: Vec<OsString>,
 }
 
 /// A word as a shell reads it, in quotes if it needs them.
@@ -177,6 +186,11 @@ struct Paths {
 }
 
 impl Paths {
+    /// The folder of the modules that were compiled at installation.
+    fn modules(&self) -> PathBuf {
+        self.library.join(fortran::MODULES)
+    }
+
     fn find() -> Option<Self> {
         let own = std::env::current_exe().ok()?;
         let folder = own.parent()?;
