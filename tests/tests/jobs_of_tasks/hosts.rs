@@ -70,14 +70,16 @@ fn make_file(name: &str) {
     fs::write(Path::new(&folder).join(name), []).expect("a test can write to its folder");
 }
 
-/// The C programs that run on several hosts: one about hosts, those that start MPI again, and one with every collective.
+/// The C programs that run on several hosts: one about hosts, those that start MPI again, one with every collective, and those with files.
 #[test]
 #[cfg_attr(not(has_libfabric), ignore = "libfabric.so.1 was not found")]
 #[cfg_attr(all(has_libfabric, not(has_cc)), ignore = "no C compiler (cc) was found")]
 fn programs_in_c_run_on_hosts() {
     programs::build();
     let scratch = Scratch::new("hosts-c");
-    for name in ["h_hosts", "c_sessions", "c_sessions_late", "d_collectives"] {
+    for name in
+        ["h_hosts", "c_sessions", "c_sessions_late", "d_collectives", "o_files", "c_files", "c_datareps"]
+    {
         let program = scratch.path().join(name);
         let source = format!("{}/c/{name}.c", env!("CARGO_MANIFEST_DIR"));
         let mut compile = Command::new(programs::folder().join("mpicc"));
