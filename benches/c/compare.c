@@ -1,6 +1,6 @@
 /* Measures an MPI library from a C program, with buffers from malloc: compare GROUP ONLY BATCHES
  * GROUP: pair (two tasks), threads (the same at MPI_THREAD_MULTIPLE), one_core, below (a latency beside am-core's), hosts, cores (a task for
- * each core), busy (two tasks beside programs that compute), crowd (more tasks than cores), kernels, connect (the first exchange), memory (of
+ * each core), busy (two tasks beside programs that compute), crowd (more tasks than cores), kernels, files, connect (the first exchange), memory (of
  * a task), start (does nothing: the launcher is timed), version (prints the library's name and version). ONLY: names of measurements,
  * separated by commas, or - for all measurements of the group. Rank 0 prints a line for each measurement: NAME BYTES NANOSECONDS (the
  * median of the batches; for memory: bytes of a task). The Rust program `compare` builds and runs this program with each library; the source
@@ -328,6 +328,7 @@ static void measure(const char *measurement, run_fn *run, int bytes, int times)
     if (rank == 0) fflush(stdout);
 }
 
+#include "files.h"
 #include "kernels.h"
 
 static void packing(void)
@@ -626,6 +627,7 @@ int main(int argc, char **argv)
     if (!strcmp(group, "busy") && size == 2) busy();
     if (!strcmp(group, "crowd")) crowd();
     if (!strcmp(group, "kernels")) kernels();
+    if (!strcmp(group, "files")) files();
     if (!strcmp(group, "connect")) connect_all();
     if (!strcmp(group, "memory")) memory();
     if (!strcmp(group, "version")) version();

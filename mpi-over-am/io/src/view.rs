@@ -160,6 +160,12 @@ impl View {
         self.is_increasing
     }
 
+    /// Whether any part of the stream is one piece.
+    #[must_use]
+    pub fn is_contiguous(&self) -> bool {
+        self.layout.as_block().is_some()
+    }
+
     /// Whether the view has no bytes: its file type is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -30,6 +30,11 @@ const AGGREGATORS_MAX: u32 = 8;
 /// Pieces of this length on average are moved by their own task.
 const LONG_PIECE_BYTES: u64 = 256 << 10;
 
+/// The bytes of a list of pieces with one group: their number, and the group.
+const SHORT_LIST_BYTES: usize = 5 * size_of::<u64>();
+/// The length of a list, and a short list.
+const LIST_WORDS: usize = 6;
+
 /// What the tasks tell each other about an access. A task whose arguments are wrong takes part without data.
 #[derive(Clone, Debug)]
 struct Reach {
@@ -90,10 +95,8 @@ struct Part {
 /// A task's parts in a round, and their lists for the aggregators.
 struct Wanted {
     parts: Vec<Part>,
-    /// The encoded selections, one behind the other.
-    lists: Vec<u8>,
-    /// The length of the list for each rank.
-    lens: Vec<usize>,
+    /// The encoded selection for each aggregator.
+    lists: Vec<Vec<u8>>,
 }
 
 /// The tasks that move the data of all tasks.
@@ -228,8 +231,7 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
         let Some(aggregators) = aggregators else {
             return prepared.map(|(target, span)| Met::Own(target, span));
         };
-        let (read, bytes) = self.read_by(&aggregators, prepared.as_mut().ok())?;
-        let failure = self.tell(read)?;
+        let (failure, bytes) = self.read_by(&aggregators, prepared.as_mut().ok())?;
         let (target, span) = prepared?;
         let moved = Moved { bytes, failure };
         self.moved(place, &span, &moved);
@@ -275,17 +277,22 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
 
     /// Meets the other tasks. All decide alike whether aggregators move the data, or (`None`) each task its own.
     fn meet(&self, span: Option<&Span>, hint: &str) -> Result<Option<Aggregators>> {
+        let info = self.properties.info();
+        let wish = info.get(hint).ok().flatten();
+        // No task has pieces between those of another one: nobody has to wait.
+        if self.view.get().are_contiguous && wish != Some("enable") || self.is_atomic.get() {
+            return Ok(None);
+        }
         let words = self.communicator.gather_words(&Reach::of(span).to_words())?;
         let parts: Vec<_> = words.iter().map(|words| Reach::from_words(words)).collect();
         let total: u64 = parts.iter().map(|part| part.len).sum();
         let pieces: u64 = parts.iter().map(|part| part.pieces).sum();
-        let info = self.properties.info();
-        let wanted = match info.get(hint).ok().flatten() {
+        let wanted = match wish {
             Some("enable") => true,
             Some("disable") => false,
             _ => are_mixed(&parts) && total / pieces.max(1) < LONG_PIECE_BYTES,
         };
-        if !wanted || self.is_atomic.get() || parts.iter().any(|part| part.is_tangled) {
+        if !wanted || parts.iter().any(|part| part.is_tangled) {
             return Ok(None);
         }
         let tasks = self.communicator.size();
@@ -297,59 +304,66 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
         Ok(domains.map(|domains| Aggregators { domains, part_bytes: window.max(unit), number, tasks }))
     }
 
-    /// Tells each task the length of this task's message to it; returns those of their messages to this task. When the call returns, all
-    /// tasks have ended the round before.
-    fn exchange_lengths(&self, going: &[usize]) -> Result<Vec<usize>> {
-        let going: Vec<u64> = going.iter().map(|&len| len as u64).collect();
-        let mut coming = vec![0; going.len()];
-        self.communicator.alltoall(&going, &mut coming)?;
-        Ok(coming.into_iter().map(to_usize).collect())
+    /// Gives each aggregator this task's list of pieces in its window; returns the selections of all tasks in this task's window. When the
+    /// call returns, all tasks have called it.
+    fn exchange(
+        &self,
+        aggregators: &Aggregators,
+        wanted: &Wanted,
+        window: &Range<u64>,
+    ) -> Result<Vec<Selection>> {
+        let words: Vec<u64> = wanted.lists.iter().flat_map(|list| first_words(list)).collect();
+        let all = self.communicator.gather_words(&words)?;
+        let own = (0..aggregators.number).position(|number| aggregators.rank(number) == self.rank());
+        let own_words = |words: &[u64]| own.map_or([0; LIST_WORDS], |number| words_of(words, number));
+        let is_long =
+            |words: &Vec<u64>| words.chunks(LIST_WORDS).any(|words| words[0] > SHORT_LIST_BYTES as u64);
+        let lists: Vec<Vec<u8>> = if all.iter().any(is_long) {
+            let mut going = vec![0; aggregators.tasks as usize];
+            for (list, number) in wanted.lists.iter().zip(0..) {
+                going[aggregators.rank(number) as usize] = list.len();
+            }
+            let coming: Vec<_> = all.iter().map(|words| to_usize(own_words(words)[0])).collect();
+            self.exchange_long(&wanted.lists.concat(), &going, &coming)?
+        } else {
+            all.iter().map(|words| short_list(own_words(words))).collect()
+        };
+        let read = |(rank, list): (usize, &Vec<u8>)| match Selection::decode(list, window) {
+            _ if list.is_empty() => Ok(Selection::default()),
+            Ok((selection, [])) => Ok(selection),
+            _ => {
+                let what = "a list of pieces that do not lie in the aggregator's part of the file";
+                Err(Error::Protocol { peer: self.task_of(rank), what })
+            }
+        };
+        lists.iter().enumerate().map(read).collect()
     }
 
     /// Sends each task its part of `out`, and receives one from each.
-    fn exchange(&self, (out, going): (&[u8], &[usize]), coming: &[usize]) -> Result<Vec<u8>> {
+    fn exchange_long(&self, out: &[u8], going: &[usize], coming: &[usize]) -> Result<Vec<Vec<u8>>> {
         let mut into = vec![0; coming.iter().sum()];
         let (out_at, into_at) = (starts(going), starts(coming));
         let from = Placement { counts: going, displacements: &out_at };
         let to = Placement { counts: coming, displacements: &into_at };
         self.communicator.alltoallv((out, from), (&mut into, to))?;
-        Ok(into)
+        Ok(into_at.iter().zip(coming).map(|(&at, &len)| into[at..at + len].to_vec()).collect())
     }
 
     /// This task's parts of the windows of a round.
     fn wanted(&self, aggregators: &Aggregators, round: u64, span: Option<&Span>) -> Wanted {
-        let mut wanted =
-            Wanted { parts: Vec::new(), lists: Vec::new(), lens: vec![0; aggregators.tasks as usize] };
+        let lists = vec![Vec::new(); aggregators.number as usize];
+        let mut wanted = Wanted { parts: Vec::new(), lists };
         let Some(span) = span else { return wanted };
         let stream = span.from..span.from + span.len;
-        for (rank, window) in aggregators.windows(round) {
+        for (number, list) in (0..).zip(&mut wanted.lists) {
+            let (rank, window) = (aggregators.rank(number), aggregators.domains.window(number, round));
             let (part, selection) = Selection::of_window(&span.view, &stream, &window);
             if !selection.is_empty() {
-                let before = wanted.lists.len();
-                selection.encode(&mut wanted.lists);
-                wanted.lens[rank as usize] = wanted.lists.len() - before;
+                selection.encode(list);
                 wanted.parts.push(Part { rank, window, from: part.start - span.from, selection });
             }
         }
         wanted
-    }
-
-    /// The selections of all tasks in this task's window.
-    fn selected(&self, lists: &[u8], lens: &[usize], window: &Range<u64>) -> Result<Vec<Selection>> {
-        let mut rest = lists;
-        let read = |(rank, &len): (usize, &usize)| {
-            let (list, others) = rest.split_at(len);
-            rest = others;
-            match Selection::decode(list, window) {
-                _ if list.is_empty() => Ok(Selection::default()),
-                Ok((selection, [])) => Ok(selection),
-                _ => {
-                    let what = "a list of pieces that do not lie in the aggregator's part of the file";
-                    Err(Error::Protocol { peer: self.task_of(rank), what })
-                }
-            }
-        };
-        lens.iter().enumerate().map(read).collect()
     }
 
     /// The memory of the aggregators. Collective if the last access had other ones.
@@ -384,18 +398,20 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
         let staging = self.staging(aggregators)?;
         let (mut written, mut scratch) = (Ok(()), Vec::new());
         for round in 0..aggregators.domains.rounds() {
-            let Wanted { parts, lists, lens } = self.wanted(aggregators, round, own.map(|(_, span)| span));
-            let coming = self.exchange_lengths(&lens)?;
+            if round > 0 {
+                // The aggregators have written what they got in the round before.
+                self.communicator.barrier()?;
+            }
+            let wanted = self.wanted(aggregators, round, own.map(|(_, span)| span));
             if let Some((source, _)) = own {
-                for Part { rank, window, from, selection } in &parts {
+                for Part { rank, window, from, selection } in &wanted.parts {
                     staging.store((*rank, window), selection, (source, *from), &mut scratch)?;
                 }
                 staging.finish()?;
             }
-            // The lists come after the bytes of their pieces.
-            let lists = self.exchange((&lists, &lens), &coming)?;
             let window = aggregators.own_window(self.rank(), round);
-            let tasks = self.selected(&lists, &coming, &window)?;
+            // The lists come after the bytes of their pieces.
+            let tasks = self.exchange(aggregators, &wanted, &window)?;
             // After an error, too, the other tasks go on with their rounds.
             written = written.and_then(|()| {
                 staging.with_bytes(|bytes| write_together(&*self.opened.disk, &window, &tasks, bytes))
@@ -404,28 +420,28 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
         Ok(written)
     }
 
-    /// Returns how many bytes of this task were in the file, too.
+    /// Returns the failure of an aggregator, and how many bytes of this task were in the file.
     fn read_by(
         &self,
         aggregators: &Aggregators,
         mut own: Option<&mut (Target, Span)>,
-    ) -> Result<(io::Result<()>, u64)> {
+    ) -> Result<(Option<io::Error>, u64)> {
         let staging = self.staging(aggregators)?;
-        let (mut failure, mut scratch, mut end) = (Ok(()), Vec::new(), u64::MAX);
+        let (mut failure, mut scratch, mut end) = (None, Vec::new(), u64::MAX);
         for round in 0..aggregators.domains.rounds() {
             let span = own.as_ref().map(|(_, span)| span);
-            let Wanted { parts, lists, lens } = self.wanted(aggregators, round, span);
-            let coming = self.exchange_lengths(&lens)?;
-            let lists = self.exchange((&lists, &lens), &coming)?;
+            let wanted = self.wanted(aggregators, round, span);
             let window = aggregators.own_window(self.rank(), round);
-            let tasks = self.selected(&lists, &coming, &window)?;
+            let tasks = self.exchange(aggregators, &wanted, &window)?;
             let found = staging.with_space(|space| read_together(&*self.opened.disk, &window, &tasks, space));
-            failure = failure.and(found.failure.map_or(Ok(()), Err));
-            // Each task hears from the aggregators that they have read, and where they have met the end of the file.
-            let ends = self.communicator.gather_words(&[found.end.unwrap_or(u64::MAX)])?;
+            // Each task hears from the aggregators that they have read, where they have met the end of the file, and what went wrong.
+            let own_code = code_of(found.failure.as_ref());
+            let told = self.communicator.gather_words(&[found.end.unwrap_or(u64::MAX), own_code])?;
+            let code = told.iter().map(|words| words[1]).find(|&code| code != 0);
+            failure = failure.or(found.failure).or(code.map(error_of));
             let Some((target, span)) = &mut own else { continue };
-            for Part { rank, window, from, selection } in parts {
-                let end_there = ends[rank as usize][0];
+            for Part { rank, window, from, selection } in wanted.parts {
+                let end_there = told[rank as usize][0];
                 end = end.min(end_there);
                 let start = span.from + from;
                 let last = start + selection.len();
@@ -450,6 +466,27 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
         let other = codes.iter().map(|code| code[0]).find(|&code| code != 0).map(error_of);
         Ok(own.err().or(other))
     }
+}
+
+/// The first words of a list: its length in bytes, and the list itself if it has no more than one group.
+fn first_words(list: &[u8]) -> [u64; LIST_WORDS] {
+    let mut words = [0; LIST_WORDS];
+    words[0] = list.len() as u64;
+    for (word, bytes) in words[1..].iter_mut().zip(list.as_chunks().0) {
+        *word = u64::from_le_bytes(*bytes);
+    }
+    words
+}
+
+/// The list that [`first_words`] holds.
+fn short_list(words: [u64; LIST_WORDS]) -> Vec<u8> {
+    let len = to_usize(words[0]).min(SHORT_LIST_BYTES);
+    words[1..].iter().flat_map(|word| word.to_le_bytes()).take(len).collect()
+}
+
+/// The words for an aggregator among those for all aggregators.
+fn words_of(words: &[u64], number: usize) -> [u64; LIST_WORDS] {
+    words.as_chunks().0.get(number).copied().unwrap_or_default()
 }
 
 /// Where parts of these lengths begin, one behind the other.

@@ -52,6 +52,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
             view: L::Field::new(Arc::new(FileView {
                 view: View::of_bytes(),
                 representation: Representation::Native,
+                are_contiguous: true,
             })),
             pointer: L::Field::new(0),
             shared_pointer,

@@ -86,6 +86,8 @@ impl Representation {
 pub(super) struct FileView {
     pub(super) view: View,
     pub(super) representation: Representation,
+    /// Whether the views of all tasks are contiguous, so that no task has pieces between those of another one.
+    pub(super) are_contiguous: bool,
 }
 
 impl Deref for FileView {

@@ -59,13 +59,16 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
             let view = representation.with_sizes(new);
             let view = view.map_err(|what| self.opened.refused(ErrorClass::Conversion, what))?;
             let view = view.map_err(|wrong| self.opened.refused(class_of(&wrong), wrong.to_string()))?;
-            Ok(FileView { view, representation })
+            let are_contiguous = view.is_contiguous();
+            Ok(FileView { view, representation, are_contiguous })
         });
         // Also if the view is wrong here: the other tasks wait.
         let facts = view.as_ref().map_or([0; 2], |view| [view.etype_bytes(), view.representation.number()]);
-        let all = self.communicator.gather_words(&facts)?;
-        let view = view?;
-        if let Some(other) = all.iter().find(|other| other[1] != 0 && **other != facts) {
+        let is_contiguous = view.as_ref().is_ok_and(|view| view.is_contiguous());
+        let all = self.communicator.gather_words(&[facts[0], facts[1], is_contiguous.into()])?;
+        let mut view = view?;
+        view.are_contiguous = all.iter().all(|other| other[2] != 0);
+        if let Some(other) = all.iter().find(|other| other[1] != 0 && other[..2] != facts) {
             let text = format!(
                 "the tasks set views with different etypes or representations: {} bytes here, {} elsewhere",
                 facts[0], other[0]

@@ -13,12 +13,12 @@ use super::command::{self, End, Ran};
 use super::fetch::{self, Python, is_done, unpack};
 use super::table::Row;
 use super::workshop::Workshop;
-use super::{Problem, known, unittest};
+use super::{Problem, unittest};
 
 const VERSION: &str = "4.1.2";
 
-/// Files of tests for functions that this library does not offer: I/O and dynamic processes.
-const NOT_OFFERED: [&str; 4] = ["test_io", "test_file", "test_spawn", "test_dynproc"];
+/// Files of tests for functions that this library does not offer: dynamic processes.
+const NOT_OFFERED: [&str; 2] = ["test_spawn", "test_dynproc"];
 
 const TASKS: [u32; 2] = [2, 4];
 
@@ -94,9 +94,6 @@ impl Build<'_> {
     }
 
     fn test(&self, place: &Path, tasks: u32, row: &mut Row) -> Result<(), Problem> {
-        for (case, why) in known::not_tried("mpi4py") {
-            row.failed(case, why);
-        }
         let excluded = NOT_OFFERED.map(|file| format!("^{file}\\.py$")).join("|");
         let ran = self.launch(place, tasks, SUITE_LIMIT, &["-e", &excluded], "suite")?;
         if count(&ran, tasks, row) {
@@ -140,7 +137,6 @@ impl Build<'_> {
             .arg(self.python.program())
             .arg(self.source().join("test/main.py"))
             .args(["-v", "--no-builddir"])
-            .args(known::not_tried("mpi4py").flat_map(|(case, _)| ["-x", case]))
             .args(options)
             .env("PYTHONPATH", place)
             .env("LD_LIBRARY_PATH", self.workshop.tools());

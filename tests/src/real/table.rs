@@ -71,8 +71,7 @@ impl Row {
     /// Counts a failure, once for each case.
     pub fn failed(&mut self, case: &str, why: &str) {
         if self.failures.iter().all(|failure| failure.case != case) {
-            let not_tried = || known::not_tried(&self.program).find(|(name, _)| *name == case);
-            let known = self.known.get(case).cloned().or_else(|| not_tried().map(|(_, why)| why.to_owned()));
+            let known = self.known.get(case).cloned();
             self.failures.push(Failure { case: case.to_owned(), why: one_line(why), known });
         }
     }

@@ -58,7 +58,7 @@ fn a_second_fatal_error_does_not_hide_the_first() {
     }
 }
 
-/// The kernels of the benchmark `compare` check their own results, and print a row each.
+/// The kernels and the accesses to files of the benchmark `compare` check their own results, and print a row each.
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn the_kernels_of_the_comparison_have_the_right_results() {
@@ -71,6 +71,9 @@ fn the_kernels_of_the_comparison_have_the_right_results() {
     let (good, said) = run(compile.arg(source).arg("-o").arg(&program).arg("-lpthread"));
     assert!(good, "{said}");
     for tasks in ["1", "2", "4"] {
+        let mut job = Command::new(programs::folder().join("mpiexec"));
+        let (good, said) = run(job.args(["-n", tasks]).arg(&program).args(["files", "-", "1"]));
+        assert!(good && said.lines().filter(|line| line.starts_with("files_")).count() == 16, "{said}");
         let mut job = Command::new(programs::folder().join("mpiexec"));
         let (good, said) = run(job.args(["-n", tasks]).arg(&program).args(["kernels", "-", "1"]));
         assert!(good, "{said}");

@@ -29,6 +29,8 @@ pub(crate) enum Group {
     Crowd,
     /// 2 tasks, each on its own core, and 4 tasks on all available cores: kernels with the communication of the NAS Parallel Benchmarks.
     Kernels,
+    /// 4 tasks on 2 cores: accesses to a file in memory, compared also with pwrite and pread.
+    Files,
     /// 128 tasks on all available cores: the first exchange among all.
     Connect,
     /// Bytes per task, in jobs of 2, 16 and 128 tasks.
@@ -39,13 +41,14 @@ pub(crate) enum Group {
 
 impl Group {
     /// The groups that run unless `--group` names others.
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Pair,
         Self::Threads,
         Self::OneCore,
         Self::Below,
         Self::Crowd,
         Self::Kernels,
+        Self::Files,
         Self::Connect,
         Self::Memory,
         Self::Start,
@@ -61,6 +64,7 @@ impl Group {
             }
             Self::Crowd => vec![16],
             Self::Kernels => vec![2, 4],
+            Self::Files => vec![4],
             Self::Connect => vec![128],
             Self::Memory => vec![2, 16, 128],
             Self::Start => vec![2, 16],
@@ -78,9 +82,13 @@ impl Group {
             Self::Pair | Self::Threads | Self::Below | Self::Cores => Placement::Cores,
             Self::OneCore => Placement::OneCore,
             Self::Hosts => Placement::Hosts,
-            Self::Busy | Self::Crowd | Self::Kernels | Self::Connect | Self::Memory | Self::Start => {
-                Placement::Free
-            }
+            Self::Busy
+            | Self::Crowd
+            | Self::Kernels
+            | Self::Files
+            | Self::Connect
+            | Self::Memory
+            | Self::Start => Placement::Free,
         }
     }
 
@@ -96,6 +104,7 @@ impl Group {
             Self::Busy => "busy",
             Self::Crowd => "crowd",
             Self::Kernels => "kernels",
+            Self::Files => "files",
             Self::Connect => "connect",
             Self::Memory => "memory",
             Self::Start => "start",

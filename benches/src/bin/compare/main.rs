@@ -56,9 +56,10 @@ use crate::libraries::{Library, OURS};
 
 const PROGRAM: &str = "compare";
 /// The C program and what it includes.
-const SOURCES: [(&str, &str); 2] = [
+const SOURCES: [(&str, &str); 3] = [
     ("compare.c", include_str!("../../../c/compare.c")),
     ("kernels.h", include_str!("../../../c/kernels.h")),
+    ("files.h", include_str!("../../../c/files.h")),
 ];
 /// Number of timed starts of the launcher in a round.
 const STARTS: usize = 3;

@@ -24,24 +24,29 @@ pub(crate) struct Mark {
 const AMSEND: &str = "amsend";
 const BY_HAND: &str = "by_hand";
 const LIMIT: &str = "limit";
+const BARE_FILE: &str = "bare";
 /// Measurements of ours that also appear in a second row, where one is judged against another: measurement, column, second row.
-const SECOND: [(&str, &str, &str); 5] = [
+const SECOND: [(&str, &str, &str); 11] = [
     ("amsend", AMSEND, "mpi_beside_amsend"),
     ("pack_vector", OURS, "pack_beside_loop"),
     ("pack_by_hand", BY_HAND, "pack_beside_loop"),
     ("unpack_vector", OURS, "unpack_beside_loop"),
     ("unpack_by_hand", BY_HAND, "unpack_beside_loop"),
+    ("files_write_bare", BARE_FILE, "files_write_alone"),
+    ("files_read_bare", BARE_FILE, "files_read_alone"),
+    ("files_write_bare", BARE_FILE, "files_write_all"),
+    ("files_read_bare", BARE_FILE, "files_read_all"),
+    ("files_write_pieces", OURS, "files_pieces_beside_bare"),
+    ("files_write_bare", BARE_FILE, "files_pieces_beside_bare"),
 ];
 /// The mark of the first exchange among 128 tasks is a time, in ns.
 const FIRST_ALLTOALL_MAX: f64 = 0.3e9;
 
-/// What our value of the measurement `name` puts into another row or column: the row, the column and the value there.
-pub(crate) fn beside(name: &str, ns: f64) -> Option<(&'static str, &'static str, f64)> {
-    if name == "first_alltoall" {
-        return Some(("first_alltoall", LIMIT, FIRST_ALLTOALL_MAX));
-    }
-    let second = SECOND.into_iter().find(|(measurement, ..)| *measurement == name);
-    second.map(|(_, column, row)| (row, column, ns))
+/// What our value of the measurement `name` puts into other rows or columns: the row, the column and the value there.
+pub(crate) fn beside(name: &str, ns: f64) -> impl Iterator<Item = (&'static str, &'static str, f64)> {
+    let limit = (name == "first_alltoall").then_some(("first_alltoall", LIMIT, FIRST_ALLTOALL_MAX));
+    let second = SECOND.into_iter().filter(move |(measurement, ..)| *measurement == name);
+    limit.into_iter().chain(second.map(move |(_, column, row)| (row, column, ns)))
 }
 
 /// The names of `--only`, with the measurements that stand in one of these rows.
@@ -50,9 +55,9 @@ pub(crate) fn with_measurements(only: &[String]) -> Vec<String> {
     only.iter().cloned().chain(second.map(|(measurement, ..)| measurement.to_owned())).collect()
 }
 
-/// Streams are judged as rates, and all other measurements as times or amounts.
+/// Streams and accesses to files are judged as rates, and all other measurements as times or amounts.
 pub(crate) fn kind(name: &str) -> Kind {
-    if name.starts_with("stream") { Kind::Rate } else { Kind::Less }
+    if name.starts_with("stream") || name.starts_with("files_") { Kind::Rate } else { Kind::Less }
 }
 
 /// The peers with which a row's mark is judged.
@@ -62,6 +67,11 @@ pub(crate) fn peers(name: &str) -> &'static [&'static str] {
         BARE_ROW => &[BARE],
         "mpi_beside_amsend" => &[AMSEND],
         "first_alltoall" => &[LIMIT],
+        "files_write_alone"
+        | "files_read_alone"
+        | "files_write_all"
+        | "files_read_all"
+        | "files_pieces_beside_bare" => &[BARE_FILE],
         "busy_exchange" => &["mpich"],
         "pack_beside_loop" | "unpack_beside_loop" => &[BY_HAND],
         // Not Open MPI: its wheel has no libfabric, so its rows show its own TCP.
@@ -97,6 +107,11 @@ pub(crate) fn mark(name: &str, bytes: u64) -> Option<Mark> {
         ("mpi_beside_amsend", _) => (1.05, 1.0),
         ("first_alltoall", 128) => (1.0, 1.0),
         ("busy_exchange", _) => (0.3, 0.3),
+        ("files_write_alone" | "files_read_alone", _) => (0.97, 1.0),
+        ("files_write_all" | "files_read_all", _) => (0.9, 0.97),
+        ("files_write_pieces", 65536) => (10.0, 10.0),
+        ("files_write_pieces", _) => (4.0, 4.0),
+        ("files_pieces_beside_bare", _) => (0.0, 0.5),
         ("one_core", _) => (0.8, 0.6),
         ("threads_one_pair" | "threads_two_pairs", _) => (0.8, 0.5),
         // These marks are the values that were measured when the marks were set.

@@ -81,12 +81,13 @@ impl Table {
         let latency = cores::take(&mut rows);
         self.latencies.extend(latency.map(|latency| (library.to_owned(), latency)));
         for (row, ns) in rows {
-            let beside = marks::beside(&row.0, ns)
-                .filter(|(name, ..)| library == OURS && is_asked_for(name, &self.only));
-            let beside = beside.map(|(name, column, ns)| ((name.to_owned(), row.1), column, ns));
+            let bytes = row.1;
+            let beside: Vec<_> = marks::beside(&row.0, ns)
+                .filter(|(name, ..)| library == OURS && is_asked_for(name, &self.only))
+                .collect();
             self.put(row, library, Value { ns, latency });
-            if let Some((row, column, ns)) = beside {
-                self.put(row, column, Value { ns, latency });
+            for (name, column, ns) in beside {
+                self.put((name.to_owned(), bytes), column, Value { ns, latency });
             }
         }
         latency
