@@ -113,7 +113,7 @@ impl Hosts {
             agents: BTreeMap::new(),
             bus: Bus::centre(&placed, None, "its agent", silence_max),
             placed: placed.clone(),
-            ends: Ends::default(),
+            ends: Ends { goes_on: launch.keeps_going, ..Ends::default() },
             guard: launch.own_process.unwrap_or_else(std::os::unix::process::parent_id),
             deadline: launch.timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
             stopped_at: None,

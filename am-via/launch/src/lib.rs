@@ -128,6 +128,7 @@ pub struct Launch {
     #[serde(skip)]
     hang_reports: Option<HangReports>,
     record: Record,
+    keeps_going: bool,
     grace: Duration,
     #[serde(skip)]
     own_process: Option<u32>,
@@ -157,6 +158,7 @@ impl Launch {
             timeout: None,
             hang_reports: None,
             record: Record::Nothing,
+            keeps_going: false,
             grace: GRACE,
             own_process: None,
             hosts: Vec::new(),
@@ -250,7 +252,14 @@ impl Launch {
         self
     }
 
-    /// Sets how long the tasks may go on before they are killed: after one of them has failed, unless the program asked that the job go on;
+    /// Lets the other tasks run on after one of them has failed. A task that ends the job (`MPI_Abort`, a fatal error) still ends it.
+    #[must_use]
+    pub fn keep_going(mut self) -> Self {
+        self.keeps_going = true;
+        self
+    }
+
+    /// Sets how long the tasks may go on before they are killed: after one of them has failed, unless the job goes on after failures;
     /// after the time limit; and after the output could no longer be written.
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Self {
@@ -322,6 +331,9 @@ impl Launch {
             cpus: std::iter::repeat_n(Vec::new(), self.first as usize).chain(cpus.clone()).collect(),
             hosts: self.hosts.clone(),
         })?);
+        if self.keeps_going {
+            job.set_continue_on_failure(true);
+        }
         let (end, bell) = EndRequest::new().map_err(LaunchError::system("making a pipe"))?;
         let watched = self.watched(bell)?;
         tracing::debug!(tasks = self.tasks, ?program, ?cpus, record = ?self.record, "the job's memory is made");

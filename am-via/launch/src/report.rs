@@ -18,7 +18,7 @@ pub struct Report {
     pub failure: Option<Failure>,
     /// Why the launcher ended the job, if the reason is not a task's failure.
     pub ended_by: Option<EndedBy>,
-    /// Whether the program requested that the job continue when a task fails.
+    /// Whether the job continued when a task failed, because the program or the launcher's caller asked for it.
     pub went_on: bool,
     /// Number of the job's processes that could not be killed.
     pub left_behind: usize,
@@ -63,7 +63,7 @@ impl Report {
     ///
     /// - If the launcher ended the job: 124 at the time limit, 128 plus the number of a signal to the launcher, 137 if the caller asked for
     ///   the end or the guard is gone, 141 if the output could not be written.
-    /// - 0 if no task failed, or if the program asked that the job go on and a task exited with 0.
+    /// - 0 if no task failed, or if the job went on after failures and a task exited with 0.
     /// - Otherwise the code of the first task that failed, or 128 plus the signal's number if a signal killed that task; 1 if the task has
     ///   no such code, or code 0.
     #[must_use]
@@ -152,7 +152,7 @@ impl fmt::Display for Report {
             (None, Some(failure)) => {
                 write!(f, "{failure}")?;
                 if self.went_on {
-                    f.write_str(" (the job went on, as the program asked)")?;
+                    write!(f, " (the job went on, as asked{})", self.others_that_failed(failure.task))?;
                 }
                 if self.has_code_of_nobody() {
                     f.write_str(" (the job's exit code is 1)")?;
@@ -181,12 +181,28 @@ impl Report {
     fn killed_tasks(&self) -> String {
         let killed = (self.first..).zip(&self.tasks).filter(|(_, task)| task.killed);
         let names: Vec<String> = killed.map(|(task, _)| task.to_string()).collect();
-        match &names[..] {
-            [] => "the job".to_owned(),
-            [one] => format!("task {one}"),
-            many if many.len() == self.tasks.len() => format!("all {} tasks", many.len()),
-            many => format!("tasks {}", many.join(", ")),
+        match names.len() {
+            0 => "the job".to_owned(),
+            many if many > 1 && many == self.tasks.len() => format!("all {many} tasks"),
+            _ => in_words(&names),
         }
+    }
+
+    /// The tasks of this host besides `first` that did not end well, for the report of a job that went on.
+    fn others_that_failed(&self, first: u32) -> String {
+        let failed = |(number, task): &(u32, &TaskReport)| {
+            *number != first && !matches!(task.ended, None | Some(Ended::Exited(0)))
+        };
+        let failed = (self.first..).zip(&self.tasks).filter(failed);
+        let names: Vec<String> = failed.map(|(task, _)| task.to_string()).collect();
+        if names.is_empty() { String::new() } else { format!("; {} failed, too", in_words(&names)) }
+    }
+}
+
+fn in_words(tasks: &[String]) -> String {
+    match tasks {
+        [one] => format!("task {one}"),
+        many => format!("tasks {}", many.join(", ")),
     }
 }
 

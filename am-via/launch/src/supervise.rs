@@ -123,6 +123,8 @@ pub(super) struct HostLauncher<'bus> {
     library_looks: usize,
     /// Hang reports, if wanted.
     hangs: Option<HangWatch>,
+    /// Whether the launcher was asked to let the job go on after failures. A task that ends the job takes that back.
+    keeps_going: bool,
 }
 
 impl<'bus> HostLauncher<'bus> {
@@ -163,6 +165,7 @@ impl<'bus> HostLauncher<'bus> {
             mpi_library: None,
             library_looks: 0,
             hangs: launch.hang_reports.map(HangWatch::new),
+            keeps_going: launch.keeps_going,
         }
     }
 
@@ -619,8 +622,19 @@ impl<'bus> HostLauncher<'bus> {
         self.mpi_library.clone().filter(|library| !any_joined && !other_mpi::is_ours(library))
     }
 
+    /// The failure of the task that has ended a job which was to go on after failures.
+    fn end_by_task(&self) -> Option<Failure> {
+        if !self.keeps_going || self.job.continues_on_failure() {
+            return None;
+        }
+        (0..self.job.num_tasks()).find_map(|task| {
+            let (cause, last_words) = self.job.failure_of(task)?;
+            (cause == Cause::GaveUp).then_some(Failure { task, cause, last_words })
+        })
+    }
+
     fn failure(&self, last_lines: &[String]) -> Option<Failure> {
-        let mut failure = self.job.first_failure()?;
+        let mut failure = self.end_by_task().or_else(|| self.job.first_failure())?;
         let index = failure.task.wrapping_sub(self.first) as usize;
         // A task that exits without finalizing MPI has not failed if all tasks ended well.
         let all_well = self.watches.iter().all(Watch::ended_well);

@@ -76,6 +76,10 @@ struct Options {
     /// Ends the job if it still runs after this number of seconds.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
+    /// Lets the other tasks run on after one of them has failed. The job still ends if a task asks for its end (`MPI_Abort`, a fatal
+    /// error), and its exit code is 0 if a task exits with 0.
+    #[arg(long)]
+    keep_going: bool,
     /// Prints a report about the tasks to standard error whenever a task has waited this number of seconds and nothing has arrived. Even
     /// without this option the report is printed on SIGUSR2 to amrun, before the time limit ends the job, and once if nothing has reached
     /// any task for 5 seconds.
@@ -391,6 +395,9 @@ fn launch(options: &Options, guard: u32) -> Result<ExitCode, LaunchError> {
     }
     if let Some(wdir) = &options.wdir {
         job = job.wdir(wdir);
+    }
+    if options.keep_going {
+        job = job.keep_going();
     }
     if let Some(timeout) = options.timeout {
         job = job.timeout(timeout);

@@ -28,6 +28,19 @@ pub(super) fn task(role: &str) {
             }
             sleep_until_a_failure(&job);
         }
+        "task 1 ends the job that goes on" => {
+            assert!(job.continues_on_failure());
+            match job.task() {
+                0 => std::process::exit(5),
+                1 => {
+                    sleep_until_a_failure(&job);
+                    job.set_continue_on_failure(false);
+                    job.mark_failed("enough");
+                    std::process::exit(7);
+                }
+                _ => std::thread::sleep(Duration::from_secs(3600)),
+            }
+        }
         "task 1 panics" => {
             job.install_panic_hook();
             if job.task() == 1 {
@@ -156,7 +169,33 @@ fn a_program_may_ask_that_the_job_goes_on() {
     assert!(report.went_on);
     assert_eq!(report.exit_code(), 0);
     assert!(report.to_string().starts_with("task 1 exited with code 3"), "{report}");
-    assert!(report.to_string().ends_with("(the job went on, as the program asked)"), "{report}");
+    assert!(report.to_string().ends_with("(the job went on, as asked)"), "{report}");
+}
+
+/// The tasks ask for nothing: the launcher was told to let the job go on. The last task ends the job, and its code is the job's.
+#[test]
+fn the_launcher_may_be_told_that_the_job_goes_on() {
+    let _watchdog = Watchdog::new("the_launcher_may_be_told_that_the_job_goes_on");
+    let script = "case $AM_TASK in 1) exit 3;; 2) sleep 0.2; kill -9 $$;; *) sleep 0.4;; esac";
+    let job = || Launch::new("sh", ["-c", script]).grace(Duration::ZERO);
+    let report = job().tasks(4).keep_going().run().unwrap();
+    assert!(report.went_on);
+    assert_eq!(report.exit_code(), 0, "tasks 0 and 3 ended well: {report}");
+    assert_eq!(
+        report.to_string(),
+        "task 1 exited with code 3 (the job went on, as asked; task 2 failed, too)"
+    );
+    assert!(report.tasks.iter().all(|task| !task.killed));
+    let report = job().tasks(4).run().unwrap();
+    assert_eq!(report.exit_code(), 3);
+    assert!(report.tasks[0].killed, "without the request the failure ends the job: {report}");
+
+    let dir = TempDir::new();
+    let role = || role_job("task 1 ends the job that goes on").tasks(3).capture(&dir.0).grace(PATIENCE);
+    let report = role().keep_going().run().unwrap();
+    assert_eq!(report.exit_code(), 7, "the code of the task that ended the job: {report}");
+    assert!(!report.went_on);
+    assert!(report.to_string().starts_with("task 1 gave up: enough"), "{report}");
 }
 
 #[test]

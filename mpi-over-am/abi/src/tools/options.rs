@@ -44,6 +44,7 @@ pub(super) enum Does {
     TasksPerHost,
     Version,
     Wdir,
+    WithFt,
     /// Accepted without effect.
     Nothing,
     /// Accepted without effect, with a line that tells why.
@@ -195,7 +196,8 @@ const TABLE: &[Known] = &[
     known(&["gdb", "debug", "tv", "debugger"], "", BOTH, Does::Refused, "write mpiexec -n N xterm -e gdb PROGRAM"),
     known(&["gtool", "gtoolfile"], "TOOL", "Intel MPI", Does::Refused, "write mpiexec -n N TOOL PROGRAM"),
     // Failures and signals
-    known(&["disable-auto-cleanup", "enable-recovery", "continuous"], "", BOTH, Does::Refused, "a failure ends the job unless the program asks that it go on (see RELIABILITY.md)"),
+    known(&["disable-auto-cleanup", "enable-recovery", "continuous"], "", BOTH, Does::Pass("--keep-going"), "let the other tasks run on after one has failed; the job still ends if a task asks for its end"),
+    known(&["with-ft"], "WHAT", OPEN, Does::WithFt, "ulfm or mpi: as --keep-going; no: nothing"),
     known(&["disable-recovery"], "", OPEN, Does::Nothing, "a failure ends the job unless the program asks that it go on"),
     known(&["max-restarts"], "N", OPEN, Does::Refused, "start mpiexec again in a loop of the shell"),
     known(&["forward-signals"], "SIGNALS", OPEN, Does::Nothing, "SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP and SIGCONT are always forwarded"),

@@ -45,6 +45,7 @@ For the job:
                            bind each task to a core of its own, or to N, or not (sets such as socket or numa: not)
   --cpu-set 0,2-5          the processors that tasks may use
   --map-by ppr:N:node      as -N N; --map-by slot:PE=N: as --bind-to core:N; tasks fill the hosts in order, whatever else it says
+  --with-ft ulfm           let the other tasks run on after one has failed (MPIX_Comm_shrink and the like: mpi-ext.h)
   --timeout SECONDS        end the job after this time
   --hang-report SECONDS    print what the tasks do whenever one has waited this long and nothing arrived
   --stats [--json]         print at the end what each task did: calls, messages by protocol and peer, queues, sleeps
@@ -365,6 +366,11 @@ impl Plan {
             Does::ReportPid => report_pid(&option, &next()?)?,
             Does::SharedMalloc => self.shares_malloc = true,
             Does::Pass(name) => self.options.push(name.into()),
+            Does::WithFt => match &*text_of(next()?) {
+                "ulfm" | "mpi" => self.options.push("--keep-going".into()),
+                "no" | "none" => {}
+                other => return Err(format!("{option} {other}: {}", known.text)),
+            },
             Does::PassValue(name) => {
                 let value = next()?;
                 self.pass(name, value);
