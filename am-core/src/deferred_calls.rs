@@ -1,4 +1,4 @@
-//! Carries out what completion handlers on the handler thread have requested.
+//! Carries out what completion handlers on the handler thread have requested, and sends what the handler set wants.
 
 use am_core_engine::protocol::{End, Outgoing};
 
@@ -6,27 +6,18 @@ use crate::context::Context;
 use crate::counter::CounterName;
 use crate::error::Result;
 use crate::fabric::{Fabric, World};
-use crate::handler::HandlerSet;
+use crate::handler::{HandlerSet, Wanted};
 use crate::handler_thread::{Asked, HandlerThread};
+use crate::task::Target as _;
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
-    /// Gives jobs to the handler thread, and carries out requests of its handlers; returns whether there were any.
+    /// Sends the messages of the handler set, gives jobs to the handler thread, and carries out requests of its handlers; returns whether
+    /// there were any.
     ///
     /// # Errors
     /// The thread cannot be started; the panic of a handler; the error of a request or of an answer.
     pub(crate) fn work_on_thread(&mut self) -> Result<bool> {
-        let mut moved = false;
-        while self.engine.has_thread_jobs() {
-            // If the thread cannot be started now, the jobs stay queued.
-            let thread = match &self.thread {
-                Some(thread) => thread,
-                None => self.thread.insert(HandlerThread::start(self.fabric.world().waker())?),
-            };
-            if let Some(job) = self.engine.take_thread_job() {
-                moved = true;
-                thread.hand_over(job);
-            }
-        }
+        let mut moved = self.engine.has_calls() && self.make_calls()?;
         while let Some(ran) = self.thread.as_ref().and_then(HandlerThread::take_ran) {
             moved = true;
             let has_panicked = ran.panicked.is_some();
@@ -38,6 +29,38 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             result.and(done)?;
         }
         Ok(moved)
+    }
+
+    /// Sends the messages that the handler set wants, and gives jobs to the handler thread; returns whether there were any.
+    #[cold]
+    fn make_calls(&mut self) -> Result<bool> {
+        let mut moved = self.send_wanted();
+        while self.engine.has_thread_jobs() {
+            // If the thread cannot be started now, the jobs stay queued.
+            let thread = match &self.thread {
+                Some(thread) => thread,
+                None => self.thread.insert(HandlerThread::start(self.fabric.world().waker())?),
+            };
+            if let Some(job) = self.engine.take_thread_job() {
+                moved = true;
+                thread.hand_over(job);
+            }
+        }
+        self.engine.calls_are_made();
+        Ok(moved)
+    }
+
+    /// Sends the messages that the handler set wants; returns whether there were any. Never waits. A layer above calls this after it has
+    /// changed its set outside a handler.
+    pub fn send_wanted(&mut self) -> bool {
+        let mut moved = false;
+        while let Some(Wanted { to, handler, uhdr, udata }) = self.handlers.next_wanted() {
+            moved = true;
+            let target = to.seen_from(self.endpoint().context);
+            // The only errors are those of a target that is gone.
+            let _ = self.carry_out_asked(Asked::Amsend { target, handler, uhdr, udata });
+        }
+        moved
     }
 
     fn carry_out_asked(&mut self, asked: Asked) -> Result<()> {

@@ -112,6 +112,7 @@ impl Answer {
             Completion::BumpAtSource(counter) => return full(Completion::BumpAtSource(counter)),
             Completion::SetFlag(flag) => return full(Completion::SetFlag(flag)),
             Completion::Reply(reply) => return full(Completion::Reply(reply)),
+            Completion::Wants => return full(Completion::Wants),
             Completion::Call(call) => return full(Completion::Call(call)),
             Completion::Thread(handler) => return full(Completion::Thread(handler)),
         };
@@ -229,6 +230,8 @@ pub enum Completion {
     MarkRequest(u64),
     /// Predefined: sends a short message to the source. Only for messages that may be answered.
     Reply(Reply),
+    /// The handler set has messages for the context to send: [`HandlerSet::next_wanted`].
+    Wants,
     /// A closure over local state, in the polling context. It cannot communicate.
     Call(Box<dyn FnOnce(Delivered) + Send>),
     /// A closure on the handler thread, which may communicate through its argument. It costs a thread switch.
@@ -247,6 +250,7 @@ impl fmt::Debug for Completion {
             Self::SetFlag(_) => "SetFlag",
             Self::MarkRequest(_) => "MarkRequest",
             Self::Reply(_) => "Reply",
+            Self::Wants => "Wants",
             Self::Call(_) => "Call",
             Self::Thread(_) => "Thread",
         })
@@ -306,6 +310,19 @@ pub trait Deferred {
     fn bump(&mut self, counter: Counter);
 }
 
+/// A message that a handler set wants its context to send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// The target: its context of the same number.
+    pub to: TaskId,
+    /// The handler there.
+    pub handler: HandlerId,
+    /// The user header.
+    pub uhdr: Vec<u8>,
+    /// The user data.
+    pub udata: Vec<u8>,
+}
+
 /// The name of a message in traces and statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageName {
@@ -358,6 +375,12 @@ pub trait HandlerSet {
     /// Called when nothing more will arrive from a task, because it died or closed its context. The set must end all requests that wait for
     /// messages from the task, with the error that `why` makes.
     fn peer_is_gone(&mut self, _task: TaskId, _why: &dyn Fn() -> Error) {}
+
+    /// The next message that the set wants its context to send, if there is one. Asked for after a message whose completion is
+    /// [`Completion::Wants`], and after [`peer_is_gone`](Self::peer_is_gone). A message to a task that is gone has no effect.
+    fn next_wanted(&mut self) -> Option<Wanted> {
+        None
+    }
 
     /// The name of a message to header handler `id` in traces and statistics. Called only if the process has a recorder.
     fn describe(&self, id: HandlerId, _uhdr: &[u8]) -> MessageName {

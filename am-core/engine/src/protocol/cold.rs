@@ -174,6 +174,23 @@ impl<U: UserCode> Engine<U> {
         Ok(moved)
     }
 
+    /// Notes that the context has something to do: jobs for the handler thread, or messages of the handler set.
+    pub(super) fn note_calls(&mut self) {
+        self.has_calls = true;
+        self.busy = true;
+    }
+
+    /// Whether the context may have something to do: jobs for the handler thread, or messages of the handler set.
+    #[inline(always)]
+    pub fn has_calls(&self) -> bool {
+        self.has_calls
+    }
+
+    /// Notes that the context has done it.
+    pub fn calls_are_made(&mut self) {
+        self.has_calls = false;
+    }
+
     /// Whether completion handlers wait for the handler thread.
     pub fn has_thread_jobs(&self) -> bool {
         !self.thread_jobs.is_empty()

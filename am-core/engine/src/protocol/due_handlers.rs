@@ -81,6 +81,7 @@ impl<U: UserCode> Engine<U> {
                 result = outcome.map_err(|error| *error);
             }
             Completion::None => {}
+            Completion::Wants => self.note_calls(),
             Completion::Bump(counter) => {
                 result = self.bump_claimed(CounterName::to_wire(Some(counter.name())))
             }
@@ -133,7 +134,7 @@ impl<U: UserCode> Engine<U> {
         let key = self.after_thread.insert(AfterThread { source, tail })?;
         self.unfinished_from.add(source);
         self.thread_jobs.push_back(ThreadJob { key, handler, delivered });
-        self.busy = true;
+        self.note_calls();
         result
     }
 

@@ -37,6 +37,7 @@ impl<U: UserCode> Engine<U> {
         self.purges.forget(|endpoint| endpoint.task == task);
         let result = self.end_all_of(|endpoint| endpoint.task == task, fabric, handlers);
         handlers.peer_is_gone(task, &|| self.failure_of(task));
+        self.note_calls();
         result
     }
 
@@ -62,6 +63,7 @@ impl<U: UserCode> Engine<U> {
         let result = self.end_all_of(|other| other == endpoint, fabric, handlers);
         if endpoint.context == self.own.context {
             handlers.peer_is_gone(endpoint.task, &|| self.closed_error(endpoint));
+            self.note_calls();
         }
         result
     }

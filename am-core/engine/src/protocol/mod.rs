@@ -95,6 +95,8 @@ pub struct Engine<U: UserCode> {
     unfinished_from: Tally,
     after_thread: Slab<AfterThread>,
     thread_jobs: VecDeque<ThreadJob>,
+    /// Whether the context may have something to do: jobs for the handler thread, or messages of the handler set.
+    has_calls: bool,
     fetching: VecDeque<u32>,
     bounces: Vec<JobBuffer>,
     streams: Streams,
@@ -149,6 +151,7 @@ impl<U: UserCode> Engine<U> {
             unfinished_from: Tally::default(),
             after_thread: Slab::new("handlers on the thread"),
             thread_jobs: VecDeque::new(),
+            has_calls: false,
             fetching: VecDeque::new(),
             bounces: Vec::new(),
             streams: Streams::new(),
