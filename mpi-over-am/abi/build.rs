@@ -76,11 +76,19 @@ fn main() -> Fallible<()> {
     println!("cargo:rerun-if-changed=build");
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libmpi_abi.so.1");
     let header = fs::read_to_string(root.join("include/mpi.h"))?;
+    println!("cargo:rerun-if-changed=include/mpi-ext.h");
+    let extension = fs::read_to_string(root.join("include/mpi-ext.h"))?;
     let constants = constants::constants(&header)?;
-    fs::write(out.join("constants.rs"), constants::in_rust(&constants)?)?;
+    if constants.len() < 350 {
+        return Err(format!("mpi.h has only {} constants", constants.len()).into());
+    }
+    let of_extension = constants::constants(&extension)?;
+    let in_rust = [constants::in_rust(&constants)?, constants::in_rust(&of_extension)?].concat();
+    fs::write(out.join("constants.rs"), in_rust)?;
     let standard = prototypes(&header, "prototypes", 664)?;
     let removed = prototypes(&header, "removed prototypes", 10)?;
-    let all: BTreeMap<_, _> = standard.clone().into_iter().chain(removed).collect();
+    let extended = prototypes(&extension, "extension prototypes", 10)?;
+    let all: BTreeMap<_, _> = standard.clone().into_iter().chain(removed).chain(extended.clone()).collect();
     let implemented = implemented(&root.join("src"))?;
     let mut text = String::new();
     for (name, prototype) in &all {
@@ -91,13 +99,17 @@ fn main() -> Fallible<()> {
     println!("cargo:rustc-env=MPI_FUNCTIONS_THERE={there}");
     println!("cargo:rustc-env=MPI_FUNCTIONS={}", standard.len());
     let routines = fortran::routines(&standard)?;
-    fs::write(out.join("fortran_exports.rs"), fortran::exports(&routines)?)?;
+    let of_module_ext = fortran::routines(&extended)?;
+    let exports = [fortran::exports(&routines)?, fortran::exports(&of_module_ext)?].concat();
+    fs::write(out.join("fortran_exports.rs"), exports)?;
+    fs::write(out.join("mpi_ext.f90"), fortran_text::extension(&of_extension, &of_module_ext)?)?;
     fs::write(out.join("mpif.h"), fortran_text::mpif(&constants)?)?;
     fs::write(out.join("mpi.f90"), fortran_text::module(&routines)?)?;
     fs::write(out.join("mpi_f08.f90"), fortran_f08::module(&constants, &routines)?)?;
     fs::write(out.join("mpi_f08.c"), fortran_descriptors::text(&routines)?)?;
     fs::create_dir_all(out.join("include"))?;
     fs::write(out.join("include/mpi.h"), with_profiling(&header)?)?;
+    fs::write(out.join("include/mpi-ext.h"), extension_with_profiling(&extension)?)?;
     name_with_version(&out)?;
     Ok(())
 }
@@ -137,6 +149,19 @@ fn with_profiling(header: &str) -> Fallible<String> {
     }
     Ok(format!(
         "{front}/* The same functions by the names that a profiling layer calls. */\n{standard}{back}{removed}{end}"
+    ))
+}
+
+/// The same for the header of the extensions.
+fn extension_with_profiling(header: &str) -> Fallible<String> {
+    const MARK: &str =
+        "/* The build adds here: the same functions by the names that a profiling layer calls (PMPIX_). */\n";
+    let (front, back) = header
+        .split_once(MARK)
+        .ok_or("mpi-ext.h has no mark where the profiling names are to be inserted")?;
+    let profiling = part_of(header, "extension prototypes")?.replace(" MPIX_", " PMPIX_");
+    Ok(format!(
+        "{front}/* The same functions by the names that a profiling layer calls. */\n{profiling}{back}"
     ))
 }
 
@@ -240,9 +265,9 @@ fn implemented(folder: &Path) -> Fallible<BTreeSet<String>> {
         for line in fs::read_to_string(&path)?.lines() {
             let name = line
                 .trim_start()
-                .strip_prefix("pub(crate) unsafe fn mpi_")
+                .strip_prefix("pub(crate) unsafe fn mpi")
                 .and_then(|rest| rest.split('(').next());
-            names.extend(name.map(|name| format!("mpi_{name}")));
+            names.extend(name.map(|name| format!("mpi{name}")));
             // Functions that a macro makes are listed in the macro's call, with their names at the beginning of a line.
             let listed = line.split_whitespace().take_while(|word| {
                 word.starts_with("mpi_")

@@ -241,6 +241,8 @@ pub enum PredefinedAttribute {
     UniverseSize,
     /// Index of this task's program among the programs of the job: always 0 (`MPI_APPNUM`).
     AppNum,
+    /// Whether this task goes on when another one has failed (`MPIX_FT`).
+    GoesOn,
 }
 
 #[cfg(test)]

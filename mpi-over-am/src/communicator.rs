@@ -3,6 +3,7 @@
 mod agree;
 mod cartesian;
 mod create;
+pub(crate) mod failures;
 mod graph;
 mod inter;
 mod state_of;
@@ -18,6 +19,7 @@ use crate::context_id::{self, Space};
 use crate::error::{Error, Result};
 use crate::error_handler::ErrorHandler;
 use crate::group::Group;
+use crate::handlers::MpiHandlers;
 use crate::hosts::Hosts;
 use crate::info::Info;
 use crate::job::JobFabric;
@@ -26,12 +28,14 @@ use crate::message::Route;
 use crate::policy::{LockPolicy, OneThread, StateCell};
 use crate::properties::Properties;
 use crate::rank::Source;
+use crate::request_id::RequestId;
 use crate::state::State;
 use crate::tag::{self, Tag};
 use crate::topology::Topology;
 use crate::turn::Turn;
 
 pub use create::{PendingCommunicator, SplitType};
+pub use failures::{Agreed, PendingAgreement};
 pub use state_of::ANY_RANK;
 
 /// The group and the rank of an object that has a communicator of its own: a window, a file.
@@ -142,7 +146,7 @@ impl<F: Fabric, L: LockPolicy> Drop for Common<F, L> {
             && let Ok(mut state) = Turn::<F, L>::enter(&*shared)
         {
             state.context_ids.end(self.context_id);
-            state.handlers().peers.end(self.context_id);
+            state.handlers().end_communicator(self.context_id);
             let handlers = state.handlers();
             let under_way = handlers.attached.end(self.context_id);
             under_way.into_iter().for_each(|request| handlers.requests.detach(request));
@@ -151,6 +155,22 @@ impl<F: Fabric, L: LockPolicy> Drop for Common<F, L> {
             schedules.boards.remove(context, self.board);
         }
     }
+}
+
+/// Attends to what needs it, and refuses to start an operation if there is trouble.
+#[cold]
+#[inline(never)]
+fn attend_unless<F: Fabric>(
+    state: &mut State<F>,
+    trouble: &dyn Fn(&MpiHandlers) -> Option<Error>,
+) -> Result<()> {
+    state.attend()?;
+    if trouble(state.handlers()).is_none() {
+        return Ok(());
+    }
+    // A program may repeat the call until it has another result.
+    state.take_in()?;
+    trouble(state.handlers()).map_or(Ok(()), Err)
 }
 
 /// A turn while the environment is being made, when no other call can have a turn.
@@ -200,8 +220,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let (direct, peers) = (reached.direct_ranks(), reached.size());
         let (mut hosts, mut board) = (None, u32::MAX);
         if let Ok(mut state) = Turn::<F, L>::enter(&**shared) {
-            state.handlers().peers.begin(context_id, reached.clone());
-            board = state.schedules.boards.add(&group, rank);
+            state.handlers().begin_communicator(context_id, reached.clone());
+            board = state.schedules.boards.add(context_id, &group, rank);
             if other.is_none() {
                 hosts = Hosts::new(group.tasks().map(|task| state.context.host(task)), rank).map(Arc::new);
             }
@@ -266,6 +286,54 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let mut state = Turn::enter(&*self.shared)?;
         state.attend()?;
         Ok(state)
+    }
+
+    /// Like [`state`](Self::state), for the start of an operation of this communicator.
+    ///
+    /// # Errors
+    /// Those of [`state`](Self::state).
+    #[inline(always)]
+    pub(crate) fn state_to_start(&self) -> Result<Turn<'_, F, L>> {
+        let mut state = Turn::enter(&*self.shared)?;
+        if state.needs_attention() {
+            self.attend(&mut state, false)?;
+        }
+        Ok(state)
+    }
+
+    /// Like [`state_to_start`](Self::state_to_start), for an operation that needs all tasks of this communicator.
+    ///
+    /// # Errors
+    /// Also the failure of one of them.
+    #[inline(always)]
+    pub(crate) fn state_for_all(&self) -> Result<Turn<'_, F, L>> {
+        let mut state = Turn::enter(&*self.shared)?;
+        if state.needs_attention() {
+            self.attend(&mut state, true)?;
+        }
+        Ok(state)
+    }
+
+    /// Like [`state`](Self::state), to start a persistent request, perhaps of another communicator.
+    ///
+    /// # Errors
+    /// Also: the request's communicator is revoked; for a collective, the failure of one of its tasks.
+    #[inline(always)]
+    pub(crate) fn state_to_start_again(&self, request: RequestId) -> Result<Turn<'_, F, L>> {
+        let mut state = Turn::enter(&*self.shared)?;
+        if state.needs_attention() {
+            attend_unless(&mut state, &|handlers| handlers.trouble_of_start(request))?;
+        }
+        Ok(state)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn attend(&self, state: &mut State<F>, needs_all: bool) -> Result<()> {
+        attend_unless(state, &|handlers| match needs_all {
+            true => handlers.trouble_of_all(self.context_id),
+            false => handlers.trouble_of(self.context_id),
+        })
     }
 
     /// Like [`state`](Self::state), for the fast path of a call: the turn is not given up. `None` if `state` would fail.

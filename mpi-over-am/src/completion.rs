@@ -28,6 +28,8 @@ pub(crate) struct Completions {
     /// Whether a message that meets its receive needs nothing but completion in context: no other variant is chosen, and no event is
     /// watched.
     is_plain: bool,
+    /// Whether a wait has to look at its operation itself: a variant other than *in context*, or a task has failed.
+    needs_look: bool,
     by_thread: Option<ByThread>,
     by_counter: Option<ByCounter>,
 }
@@ -71,6 +73,7 @@ impl Completions {
         if variant != CompletionVariant::InContext {
             let (sender, receiver) = channel();
             completions.by_thread = Some(ByThread { sender, receiver });
+            completions.needs_look = true;
         }
         completions.look_at_watched();
         if variant != CompletionVariant::Counter {
@@ -100,6 +103,17 @@ impl Completions {
     #[inline(always)]
     pub(crate) fn are_in_context(&self) -> bool {
         self.by_thread.is_none()
+    }
+
+    /// From now on, each wait looks at its operation itself.
+    pub(crate) fn look_at_each(&mut self) {
+        self.needs_look = true;
+    }
+
+    /// Whether a wait has to look at its operation itself.
+    #[inline(always)]
+    pub(crate) fn needs_look(&self) -> bool {
+        self.needs_look
     }
 
     /// Counts an eager message from `task`.

@@ -145,7 +145,12 @@ impl Peers {
     }
 
     pub(crate) fn task_of(&self, context_id: ContextId, rank: u32) -> Option<TaskId> {
-        self.groups.get(&(context_id.0 - context_id.0 % SPACES))?.task_of(rank)
+        self.group(context_id)?.task_of(rank)
+    }
+
+    /// The ranks that messages on a communicator are exchanged with.
+    pub(crate) fn group(&self, context_id: ContextId) -> Option<&Group> {
+        self.groups.get(&(context_id.0 - context_id.0 % SPACES))
     }
 }
 

@@ -8,7 +8,8 @@ use am_core::task::TaskId;
 
 use crate::attached_buffers::{BufferOwner, SendBuffer};
 use crate::blocking::{detach, flush};
-use crate::communicator::Communicator;
+use crate::communicator::{Communicator, failures};
+use crate::consensus::Contribution;
 use crate::counts::{self, Counts};
 use crate::error::Result;
 use crate::error_handler::ErrorHandler;
@@ -132,7 +133,9 @@ impl<L: LockPolicy> Environment<JobFabric, L> {
         ByCall::look_at_recorder();
         // Relaxed: the number only has to be unique; it publishes no other memory.
         let context = OPENED.fetch_add(1, Ordering::Relaxed) % CONTEXTS;
-        Self::on_fabric(joined.fabric(context)?, &settings)
+        let environment = Self::on_fabric(joined.fabric(context)?, &settings)?;
+        environment.set_go_on(joined.goes_on())?;
+        Ok(environment)
     }
 }
 
@@ -197,7 +200,7 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
     /// Too many tasks for the completion variant in the settings.
     pub fn on_fabric(fabric: F, settings: &Settings) -> Result<Self> {
         let mut state = State::new(fabric, settings)?;
-        state.handlers().has_threads = L::takes_turns();
+        state.handlers().set_threads(L::takes_turns());
         if settings.debug {
             let (task, tasks) = (state.context.task(), state.context.num_tasks());
             crate::job::complain!(
@@ -249,13 +252,15 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
     }
 
     /// Sets whether this task goes on when another task has failed: if so, only calls that need that task fail. By default each blocking
-    /// call reports the failure. Whether the launcher lets the other tasks go on is a separate choice of the job (am-via's
-    /// `Job::set_continue_on_failure`).
+    /// call reports the failure, unless the launcher was told to let the job go on (`amrun --keep-going`). Whether the launcher lets the
+    /// other tasks go on is a separate choice of the job (am-via's `Job::set_continue_on_failure`).
     ///
     /// # Errors
     /// A call inside another call; the deferred error of an earlier call.
     pub fn set_go_on(&self, go_on: bool) -> Result<()> {
-        self.state()?.context.set_go_on(go_on);
+        let mut state = self.state()?;
+        state.goes_on = go_on;
+        state.context.set_go_on(go_on);
         Ok(())
     }
 
@@ -431,9 +436,26 @@ fn finish<F: Fabric, L: LockPolicy>(state: &mut Turn<'_, F, L>) -> Result<()> {
 /// The context id of the notes that [`meet`] sends. No communicator has it.
 const MEETING: u32 = u32::MAX - 1;
 
+/// [`meet`] in a job that goes on after failures, for the tasks that have not failed.
+fn meet_survivors<F: Fabric, L: LockPolicy>(state: &mut Turn<'_, F, L>) -> Result<()> {
+    for _ in 0..2 {
+        let members = (0..state.context.num_tasks()).collect();
+        let nothing = Contribution { flags: 0, numbers: [0; 2], failed: Vec::new() };
+        let (request, _) = failures::start(state, (MEETING, members), nothing, (None, false))?;
+        state.wait_over(request)?;
+        state.handlers().requests.take(request)?;
+        // Messages to failed tasks are lost.
+        let _ = state.context.fence_data(None);
+    }
+    Ok(())
+}
+
 /// Waits until all tasks are in this function, and the messages of this task are stored at their receivers. Other threads have their turns
 /// until all tasks are here; the final fence does not depend on other threads.
 fn meet<F: Fabric, L: LockPolicy>(state: &mut Turn<'_, F, L>) -> Result<()> {
+    if state.goes_on {
+        return meet_survivors(state);
+    }
     let (own, tasks) = (state.context.task().0, state.context.num_tasks());
     let distances = (0..).map(|round| (round, 1u32 << round)).take_while(|&(_, distance)| distance < tasks);
     for (round, distance) in distances {

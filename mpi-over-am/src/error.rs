@@ -134,6 +134,12 @@ pub enum ErrorClass {
     ErrorHandler,
     /// `MPI_ERR_ABI`
     Abi,
+    /// `MPIX_ERR_PROC_FAILED`: a task that the operation needs has failed.
+    TaskFailed,
+    /// `MPIX_ERR_PROC_FAILED_PENDING`: a receive from any source may wait for a task that has failed.
+    TaskFailedPending,
+    /// `MPIX_ERR_REVOKED`: the communicator was revoked.
+    Revoked,
 }
 
 /// Whether the sender or the receiver of a ready-mode message reports an error.
@@ -511,6 +517,21 @@ pub enum Error {
         /// Bytes of the memory.
         len: usize,
     },
+    /// A wait for a receive from any source, after a task has failed that could have sent the message. The receive is still posted.
+    #[error(
+        "a receive from any source may wait for a task that has failed; the receive goes on: acknowledge the failure \
+         (failure_ack), and wait again for messages of the others, or cancel the receive"
+    )]
+    ReceiveInDoubt,
+    /// An operation on a revoked communicator.
+    #[error(
+        "the communicator was revoked (task {told_by} has told it): only agree, shrink and the questions about failures work on it; \
+         shrink makes a communicator of the tasks that have not failed"
+    )]
+    Revoked {
+        /// The task from which this one has learned it.
+        told_by: u32,
+    },
     /// The operation was cancelled before it was matched.
     #[error("the operation was cancelled before it was matched")]
     Cancelled,
@@ -630,10 +651,25 @@ impl Error {
             | Self::Finalized
             | Self::Callback { .. } => ErrorClass::Other,
             Self::Protocol { .. } | Self::ContextId { .. } => ErrorClass::Intern,
+            Self::ReceiveInDoubt => ErrorClass::TaskFailedPending,
+            Self::Revoked { .. } => ErrorClass::Revoked,
+            Self::Core(
+                am_core::error::Error::PeerFailed { .. } | am_core::error::Error::ContextClosed { .. },
+            ) => ErrorClass::TaskFailed,
             Self::Core(error) => match error.fault() {
                 Fault::Caller => ErrorClass::Intern,
                 Fault::Peer | Fault::Resource | Fault::System => ErrorClass::Other,
             },
+        }
+    }
+
+    /// The task whose failure caused the error (its rank in the world), if the error says so.
+    #[must_use]
+    pub fn failed_task(&self) -> Option<u32> {
+        match self {
+            Self::Core(am_core::error::Error::PeerFailed { task, .. }) => Some(task.0),
+            Self::Core(am_core::error::Error::ContextClosed { endpoint, .. }) => Some(endpoint.task.0),
+            _ => None,
         }
     }
 
@@ -671,9 +707,11 @@ impl Error {
             | Self::UnequalParts { .. }
             | Self::Mismatched { .. }
             | Self::NotReady { side: Side::Sender, .. } => Fault::Caller,
-            Self::NotReady { side: Side::Receiver, .. } | Self::Protocol { .. } | Self::ContextId { .. } => {
-                Fault::Peer
-            }
+            Self::ReceiveInDoubt
+            | Self::Revoked { .. }
+            | Self::NotReady { side: Side::Receiver, .. }
+            | Self::Protocol { .. }
+            | Self::ContextId { .. } => Fault::Peer,
             Self::BufferExhausted { .. }
             | Self::TooMany { .. }
             | Self::TooManyWindows { .. }

@@ -178,6 +178,15 @@ impl Group {
         }
     }
 
+    /// The tasks of this group without those in the list, in the same order.
+    pub(crate) fn without(&self, left_out: &[u32]) -> Self {
+        if left_out.is_empty() {
+            return self.clone();
+        }
+        let kept = self.tasks().map(|task| task.0).filter(|task| !left_out.contains(task)).collect();
+        self.with(self, kept)
+    }
+
     /// The tasks, by rank.
     pub(crate) fn tasks(&self) -> impl Iterator<Item = TaskId> + Clone + '_ {
         (0..self.size()).filter_map(|rank| self.task_of(rank))

@@ -3,6 +3,8 @@
 //! am-core knows the handlers at compile time, and calls them directly. They run no code of the program, so am-core need not mark that a
 //! handler runs. A handler never waits and never sends; it reports to the sender by the reply in its answer.
 
+mod agreements;
+mod failures;
 mod in_pieces;
 mod pieces_of_window;
 
@@ -10,6 +12,7 @@ use am_core::buffer::Arrived;
 use am_core::fabric::{UnderWay, WaitFacts};
 use am_core::handler::{
     Answer, Completion, Delivered, Destination, HandlerId, HandlerSet, Message, MessageName, Reply, Ticket,
+    Wanted,
 };
 use am_core::record;
 use am_core::task::{Endpoint, TaskId};
@@ -24,12 +27,14 @@ use crate::error::{Error, Side};
 use crate::events::{self, EventKind, Fact};
 use crate::matching::{EarlyArrivalQueue, Envelope, Pattern};
 use crate::message::ReceiveBuffer;
-use crate::notes::{Key, Notes, Slot};
+use crate::notes::Notes;
 use crate::request_id::RequestId;
 use crate::request_table::{Requests, Wakers};
 use crate::settings::Settings;
 use crate::waits;
 
+pub(crate) use agreements::Awaited;
+use failures::Failures;
 use in_pieces::Arrivals;
 pub(crate) use in_pieces::IN_PIECES_BYTES_MAX;
 pub(crate) use pieces_of_window::{
@@ -64,7 +69,11 @@ pub(crate) const WITHDRAWN: HandlerId = HandlerId(10);
 pub(crate) const WAKE: HandlerId = HandlerId(11);
 /// Pieces of a put to this task's part of a window, or of an accumulate.
 pub(crate) const PIECES_OF_WINDOW: HandlerId = HandlerId(12);
-const COUNT: usize = 13;
+/// A communicator is revoked. User header: its context id, and that of the communicator of the local group (or its own again).
+const REVOKE: HandlerId = HandlerId(13);
+/// A message of an agreement.
+const AGREE: HandlerId = HandlerId(14);
+const COUNT: usize = 15;
 /// Maximum number of errors that wait for a call to report them.
 const DEFERRED_MAX: usize = 64;
 
@@ -76,27 +85,6 @@ pub(crate) enum Eager {
     Kept,
     /// The message is beyond its sender's part of the budget.
     Refused,
-}
-
-/// How a task was lost.
-#[derive(Debug)]
-enum Lost {
-    /// It has failed, and how.
-    Failed(String),
-    /// It has closed its context, after the first failure of the job that is known; empty if there is none.
-    Left { endpoint: Endpoint, after: String },
-}
-
-impl Lost {
-    /// The error of an operation that needs this task.
-    fn error(&self, task: TaskId) -> Error {
-        Error::Core(match self {
-            Self::Failed(what) => am_core::error::Error::PeerFailed { task, what: what.clone() },
-            Self::Left { endpoint, after } => {
-                am_core::error::Error::ContextClosed { endpoint: *endpoint, after: after.clone() }
-            }
-        })
-    }
 }
 
 /// The state that the handlers work on.
@@ -127,17 +115,19 @@ pub(crate) struct MpiHandlers {
     pub(crate) pieces_of_windows: PiecesOfWindows,
     /// The task of each rank of each communicator, for the report of a hang, and for receives from a failed task.
     pub(crate) peers: Peers,
-    /// Whether a task has failed, or has closed its context.
-    has_lost_a_peer: bool,
-    /// The tasks that have failed or left, and how.
-    lost: Vec<(TaskId, Lost)>,
+    /// The tasks that have failed or left, and what the program has asked about them.
+    pub(crate) failures: Failures,
     /// Whether several threads of this task may make calls, so that another one may end a wait.
-    pub(crate) has_threads: bool,
+    has_threads: bool,
+    /// Whether several threads may make calls, or a failure needs attention: one check for two rare conditions.
+    is_unusual: bool,
     num_tasks: u32,
+    /// This task.
+    own: u32,
 }
 
 impl MpiHandlers {
-    pub(crate) fn new(num_tasks: u32, settings: &Settings) -> Self {
+    pub(crate) fn new(own: TaskId, num_tasks: u32, settings: &Settings) -> Self {
         let bytes_max = settings.early_arrival_bytes_max;
         // Each message is charged at least this, so `early_arrivals_max` messages use up the budget.
         let by_number = settings.early_arrivals_max.map_or(0, |messages| bytes_max.div_ceil(messages.max(1)));
@@ -159,10 +149,11 @@ impl MpiHandlers {
             wakes: 0,
             pieces_of_windows: PiecesOfWindows::default(),
             peers: Peers::default(),
-            has_lost_a_peer: false,
-            lost: Vec::new(),
+            failures: Failures::default(),
             has_threads: false,
+            is_unusual: false,
             num_tasks,
+            own: own.0,
         }
     }
 
@@ -246,61 +237,20 @@ impl MpiHandlers {
         Answer::discard()
     }
 
-    /// Whether a task has failed, or has closed its context.
-    pub(crate) fn has_lost_a_peer(&self) -> bool {
-        self.has_lost_a_peer
+    /// Sets that several threads of this task may make calls.
+    pub(crate) fn set_threads(&mut self, has_threads: bool) {
+        self.has_threads = has_threads;
+        self.is_unusual |= has_threads;
     }
 
-    /// Whether a task has failed.
-    fn has_failed(&self, task: TaskId) -> bool {
-        self.lost.iter().any(|(lost, how)| *lost == task && matches!(how, Lost::Failed(_)))
+    pub(crate) fn has_threads(&self) -> bool {
+        self.has_threads
     }
 
-    /// Ends a receive that was just posted, if only a lost task could send its message. Messages from that task that have arrived stay,
-    /// and can be received.
+    /// Whether several threads may make calls, or a failure needs attention.
     #[inline(always)]
-    pub(crate) fn end_if_its_sender_is_lost(&mut self, request: RequestId) {
-        if !self.lost.is_empty() {
-            self.end_hopeless(request);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn end_hopeless(&mut self, request: RequestId) {
-        let Some(pattern) = self.requests.posted_pattern(request) else { return };
-        let sender = self.only_sender(&pattern);
-        let Some((task, lost)) = self.lost.iter().find(|&&(task, _)| Some(task) == sender) else { return };
-        // A task may leave while others have receives posted, which they then cancel.
-        if matches!(lost, Lost::Failed(_)) || needs_all_tasks(pattern.context_id().0) {
-            let why = lost.error(*task);
-            self.requests.withdraw(request, why);
-        }
-    }
-
-    /// Ends the requests that wait for notes of lost tasks: a call that makes a communicator needs all of its tasks.
-    #[cold]
-    #[inline(never)]
-    fn end_hopeless_notes(&mut self) {
-        for (task, lost) in &self.lost {
-            for request in self.notes.give_up(*task) {
-                self.requests.end(request, Some(lost.error(*task)));
-            }
-        }
-    }
-
-    /// Starts to wait for a note: `request` completes when the note is in the slot.
-    pub(crate) fn await_note(&mut self, key: Key, slot: &Slot, request: RequestId) {
-        if self.notes.take_or_wait(key, slot, request) {
-            self.requests.end(request, None);
-        } else if !self.lost.is_empty() {
-            self.end_hopeless_notes();
-        }
-    }
-
-    /// The task that a receive names as its sender.
-    fn only_sender(&self, pattern: &Pattern) -> Option<TaskId> {
-        self.peers.task_of(pattern.context_id(), pattern.source()?)
+    pub(crate) fn is_unusual(&self) -> bool {
+        self.is_unusual
     }
 
     fn withdraw_synchronous(&mut self, message: &Message<'_>) -> Answer {
@@ -473,6 +423,8 @@ impl HandlerSet for MpiHandlers {
                 Answer::discard()
             }
             PIECES_OF_WINDOW => self.store_pieces(message),
+            REVOKE => self.revoked(message),
+            AGREE => self.message_of_agreement(message),
             _ => return None,
         })
     }
@@ -527,19 +479,11 @@ impl HandlerSet for MpiHandlers {
             self.requests.acknowledged(request, task, Some(Error::Core(why())));
         }
         self.end_arrivals_from(task, why);
-        self.has_lost_a_peer = true;
-        let lost = match why() {
-            am_core::error::Error::PeerFailed { what, .. } => Lost::Failed(what),
-            am_core::error::Error::ContextClosed { endpoint, after } => Lost::Left { endpoint, after },
-            _ => return,
-        };
-        // A task that has left may fail afterwards.
-        self.lost.retain(|&(other, _)| other != task);
-        self.lost.push((task, lost));
-        for (request, _) in self.requests.posted_receives().collect::<Vec<_>>() {
-            self.end_hopeless(request);
-        }
-        self.end_hopeless_notes();
+        self.lose(task, why());
+    }
+
+    fn next_wanted(&mut self) -> Option<Wanted> {
+        self.failures.next_wanted()
     }
 
     fn count(&self) -> usize {

@@ -1,5 +1,7 @@
 //! The job that a task was started in. This is the only file that names am-via, which provides the fabric.
 
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
 use crate::error::{Error, Result};
 use crate::settings::{BoardKind, Selection, SettingError, Settings, Table};
 
@@ -43,8 +45,15 @@ pub(crate) fn variables() -> Result<Variables> {
 
 pub(crate) use am_via::processors;
 
-/// Asks a launcher of another project to end the job with this exit code. `amrun` needs no request: it ends the job when this process ends.
+/// The job of this process, while an environment may use it.
+static JOB: Mutex<Weak<am_via::job::Job>> = Mutex::new(Weak::new());
+
+/// Asks for the end of the job with this exit code. `amrun` ends a job when a process fails, so it is enough to take back that the job goes
+/// on after failures; a launcher of another project is asked directly.
 pub(crate) fn ask_for_end(code: i32) {
+    if let Some(job) = JOB.lock().unwrap_or_else(PoisonError::into_inner).upgrade() {
+        job.set_continue_on_failure(false);
+    }
     am_via::job::abort_by_launcher(code);
 }
 
@@ -58,7 +67,14 @@ impl Joined {
     /// # Errors
     /// Those of [`variables`].
     pub(crate) fn join() -> Result<Self> {
-        Ok(Self(am_via::Task::join()?))
+        let task = am_via::Task::join()?;
+        *JOB.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(task.job());
+        Ok(Self(task))
+    }
+
+    /// Whether the job goes on after failures, as the launcher was asked to let it.
+    pub(crate) fn goes_on(&self) -> bool {
+        self.0.job().continues_on_failure()
     }
 
     /// MPI's settings in the job. Task 0 warns of unknown settings.

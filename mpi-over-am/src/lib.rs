@@ -72,6 +72,7 @@ mod communicator;
 #[doc(hidden)]
 pub mod compiled_once;
 mod completion;
+mod consensus;
 mod context_id;
 mod conversion;
 mod counts;
@@ -128,7 +129,7 @@ pub use buffer::{
     SendData, View, ViewMut, WindowMemory,
 };
 pub use collective::{Collective, Datum, LayoutPart, Neighbours, Parts, Placement};
-pub use communicator::{ANY_RANK, Communicator, PendingCommunicator, SplitType};
+pub use communicator::{ANY_RANK, Agreed, Communicator, PendingAgreement, PendingCommunicator, SplitType};
 pub use counts::Counts;
 pub use environment::Environment;
 pub use error::{Difference, Error, ErrorClass, Fault, Result, Side};

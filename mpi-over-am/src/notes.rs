@@ -108,6 +108,15 @@ impl<R> Notes<R> {
         given_up
     }
 
+    /// Removes the requests that wait for notes about this communicator, which is revoked.
+    pub(crate) fn give_up_about(&mut self, context_id: u32) -> Vec<R> {
+        let about = self.queues.iter_mut().filter(|(key, _)| key.context_id == context_id);
+        let given_up = about.flat_map(|(_, queue)| queue.waiting.drain(..).map(|(_, request)| request));
+        let given_up = given_up.collect();
+        self.queues.retain(|_, queue| !queue.arrived.is_empty() || !queue.waiting.is_empty());
+        given_up
+    }
+
     fn tidy(&mut self, key: Key) {
         if self.queues.get(&key).is_some_and(|queue| queue.arrived.is_empty() && queue.waiting.is_empty()) {
             self.queues.remove(&key);

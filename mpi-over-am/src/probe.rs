@@ -23,8 +23,12 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let Some(pattern) = self.pattern_or_nobody(source, tag)? else {
             return Ok(Some(Status::OF_PROC_NULL));
         };
-        let mut state = self.state()?;
-        state.look(|state| Ok(look(state, &pattern)))
+        let mut state = self.state_to_start()?;
+        let found = state.look(|state| Ok(look(state, &pattern)))?;
+        if found.is_none() && state.handlers().is_unusual() {
+            state.handlers().why_not_probe(&pattern).map_or(Ok(()), Err)?;
+        }
+        Ok(found)
     }
 
     /// Waits for a message that a receive from `source` with `tag` would match (`MPI_Probe`).
@@ -34,7 +38,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     pub fn probe(&self, source: impl Into<Source>, tag: impl Into<Tag>) -> Result<Status> {
         let (source, tag) = (source.into(), tag.into());
         let Some(pattern) = self.pattern_or_nobody(source, tag)? else { return Ok(Status::OF_PROC_NULL) };
-        let mut state = self.state()?;
+        let mut state = self.state_to_start()?;
         let mut found = None;
         wait_for_message(&mut state, &pattern, |message| found = Some(status_of(message)))?;
         Ok(found.expect("the wait has found one"))
@@ -50,10 +54,16 @@ pub(crate) fn wait_for_message<F: Fabric, L: LockPolicy>(
     pattern: &Pattern,
     mut see: impl FnMut((&Envelope, &EarlyMessage)),
 ) -> Result<()> {
-    let mut is_noted = false;
+    let (mut is_noted, mut why_not) = (false, None);
     let waited = turn.wait_for(&mut |context| {
         let handlers = context.handlers_mut();
         let is_found = handlers.early.peek_match(pattern).map(&mut see).is_some();
+        if !is_found && handlers.is_unusual() {
+            why_not = handlers.why_not_probe(pattern);
+            if why_not.is_some() {
+                return true;
+            }
+        }
         if !is_found && !is_noted {
             handlers.probed.push(*pattern);
             is_noted = true;
@@ -67,7 +77,8 @@ pub(crate) fn wait_for_message<F: Fabric, L: LockPolicy>(
             probed.swap_remove(at);
         }
     }
-    waited
+    waited?;
+    why_not.map_or(Ok(()), Err)
 }
 
 fn look<F: Fabric>(state: &mut State<F>, pattern: &Pattern) -> Option<Status> {

@@ -33,7 +33,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
                 Receiving::Elements(data) => return self.recv_data(&data, source, tag),
             };
             let Some(pattern) = self.pattern_or_nobody(source, tag)? else { return Ok(Status::OF_PROC_NULL) };
-            blocking::receive(&mut self.state()?, self.source_task(source), pattern, buffer)
+            blocking::receive(&mut self.state_to_start()?, self.source_task(source), pattern, buffer)
         })
     }
 

@@ -171,7 +171,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     #[inline(never)]
     pub fn send_bytes_slowly(&self, mode: Mode, bytes: &[u8], dest: u32, tag: i32) -> Result<()> {
         let Some(route) = self.route_or_nobody(dest, tag)? else { return Ok(()) };
-        let mut state = self.state()?;
+        let mut state = self.state_to_start()?;
         match mode {
             Mode::Buffered => blocking::send_buffered(&mut state, &route, bytes),
             _ => blocking::send_bytes(&mut state, mode, &route, bytes),

@@ -46,6 +46,8 @@ pub(crate) struct State<F: Fabric> {
     posted_receives_max: usize,
     long_sends_max: Option<u64>,
     pub(crate) finalized: bool,
+    /// Whether this task goes on when another one has failed.
+    pub(crate) goes_on: bool,
     /// Number of waits and tests with nothing to wait for since the last of them that made progress.
     pub(crate) waits_without_progress: u32,
     pub(crate) context_ids: ContextIds,
@@ -72,7 +74,8 @@ impl<F: Fabric> State<F> {
         events::look_at_recorder();
         let packet_room =
             fabric.limits().packet_bytes_max.saturating_sub(PACKET_HEAD_BYTES + envelope::BYTES);
-        let handlers = MpiHandlers::new(fabric.world().num_tasks(), settings);
+        let own = fabric.world().endpoint().task;
+        let handlers = MpiHandlers::new(own, fabric.world().num_tasks(), settings);
         let mut context = Context::with_handlers(fabric, handlers);
         let (completions, target_counter) = Completions::new(settings.completion, &mut context)?;
         let is_in_context = completions.are_in_context();
@@ -110,6 +113,7 @@ impl<F: Fabric> State<F> {
                 .map_or(usize::MAX, |max| usize::try_from(max).unwrap_or(usize::MAX)),
             long_sends_max: settings.long_sends_max,
             finalized: false,
+            goes_on: false,
             waits_without_progress: 0,
             last_scope: 0,
             representations: Vec::new(),
@@ -142,7 +146,7 @@ impl<F: Fabric> State<F> {
         let finalized = self.finalized;
         let first = self.first_deferred();
         let handlers = self.handlers();
-        handlers.attention = finalized || !handlers.deferred.is_empty();
+        handlers.attention = finalized || !handlers.deferred.is_empty() || handlers.is_troubled();
         first.and(if finalized { Err(Error::Finalized) } else { Ok(()) })
     }
 

@@ -140,6 +140,25 @@ pub(crate) fn module(routines: &[Routine]) -> Fallible<String> {
     }
 }
 
+/// The source of the module `mpi_ext`: the constants and the interfaces of the extensions.
+pub(crate) fn extension(constants: &[Constant], routines: &[Routine]) -> Fallible<String> {
+    let mut text = String::from(
+        "! The module mpi_ext: functions beyond the MPI standard, as in mpi-ext.h.\n\
+         module mpi_ext\n  implicit none\n",
+    );
+    for (name, value) in integers(constants) {
+        writeln!(text, "  integer, parameter :: {name} = {value}")?;
+    }
+    text.push_str("  interface\n");
+    for routine in routines {
+        for prefix in ["", "P"] {
+            interface(&mut text, &format!("{prefix}{}", routine.name), routine)?;
+        }
+    }
+    text.push_str("  end interface\nend module mpi_ext\n");
+    Ok(text)
+}
+
 fn interface(text: &mut String, name: &str, routine: &Routine) -> Fallible<()> {
     let mut names: Vec<_> = routine.arguments.iter().map(|argument| argument.name.as_str()).collect();
     if routine.has_code() {

@@ -10,6 +10,7 @@ use crate::codes::last_used;
 use crate::constants::{
     MPI_ANY_SOURCE, MPI_APPNUM, MPI_COMM_DUP_FN, MPI_COMM_NULL_COPY_FN, MPI_HOST, MPI_IO, MPI_KEYVAL_INVALID,
     MPI_LASTUSEDCODE, MPI_PROC_NULL, MPI_SUCCESS, MPI_TAG_UB, MPI_UNIVERSE_SIZE, MPI_WTIME_IS_GLOBAL,
+    MPIX_FT,
 };
 use crate::engine::Communicator;
 use crate::errors::on_communicator;
@@ -163,7 +164,7 @@ pub(crate) unsafe fn mpi_comm_get_attr(
 }
 
 /// The values of the predefined attributes; programs get their addresses.
-static VALUES: [AtomicI32; 7] = [const { AtomicI32::new(0) }; 7];
+static VALUES: [AtomicI32; 8] = [const { AtomicI32::new(0) }; 8];
 
 /// The address of a predefined attribute's value. `Some(None)`: the attribute has no value; `None`: the number is not a predefined key.
 fn predefined(communicator: &Communicator, keyval: c_int) -> Option<Option<usize>> {
@@ -179,10 +180,11 @@ fn predefined(communicator: &Communicator, keyval: c_int) -> Option<Option<usize
         MPI_APPNUM => crate::tools::starter::program_of_task().or_else(|| known(PredefinedAttribute::AppNum)),
         MPI_LASTUSEDCODE => Some(last_used()),
         MPI_UNIVERSE_SIZE => known(PredefinedAttribute::UniverseSize),
+        MPIX_FT => known(PredefinedAttribute::GoesOn),
         _ => return None,
     };
     Some(value.map(|value| {
-        let kept = &VALUES[(keyval - MPI_TAG_UB) as usize];
+        let kept = &VALUES[if keyval == MPIX_FT { 7 } else { (keyval - MPI_TAG_UB) as usize }];
         kept.store(value, Ordering::Relaxed);
         kept.as_ptr().expose_provenance()
     }))

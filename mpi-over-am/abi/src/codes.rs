@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::constants::MPI_ERR_LASTCODE;
+use crate::constants::{
+    MPI_ERR_LASTCODE, MPIX_ERR_PROC_FAILED, MPIX_ERR_PROC_FAILED_PENDING, MPIX_ERR_REVOKED,
+};
 
 /// Name and meaning of each class, in the order of their numbers.
 pub(crate) const MEANINGS: [&str; 63] = [
@@ -73,6 +75,20 @@ pub(crate) const MEANINGS: [&str; 63] = [
     "MPI_ERR_ABI: the binary interface does not fit",
 ];
 
+/// The classes of the extensions, and their meanings.
+pub(crate) const OF_EXTENSIONS: [(c_int, &str); 3] = [
+    (MPIX_ERR_PROC_FAILED, "MPIX_ERR_PROC_FAILED: a task has failed"),
+    (
+        MPIX_ERR_PROC_FAILED_PENDING,
+        "MPIX_ERR_PROC_FAILED_PENDING: a task has failed that could have sent the message",
+    ),
+    (MPIX_ERR_REVOKED, "MPIX_ERR_REVOKED: the communicator is revoked"),
+];
+
+fn of_extension(code: c_int) -> Option<&'static str> {
+    OF_EXTENSIONS.iter().find(|(known, _)| *known == code).map(|(_, meaning)| *meaning)
+}
+
 /// First number for the program's classes and codes, above all numbers that the ABI reserves.
 const OWN_FROM: c_int = MPI_ERR_LASTCODE + 1;
 
@@ -102,7 +118,7 @@ pub(crate) fn added() -> MutexGuard<'static, Added> {
 
 /// The class of a code; `None` for an invalid number.
 pub(crate) fn class_of(code: c_int) -> Option<c_int> {
-    if (0..MEANINGS.len() as c_int).contains(&code) {
+    if (0..MEANINGS.len() as c_int).contains(&code) || of_extension(code).is_some() {
         return Some(code);
     }
     added().by_number.get(&code).map(|own| own.class)
@@ -117,7 +133,9 @@ pub(crate) fn last_used() -> c_int {
 pub(crate) fn meaning(code: c_int) -> String {
     let known = usize::try_from(code).ok().and_then(|code| MEANINGS.get(code));
     known
-        .map(|known| (*known).to_owned())
+        .copied()
+        .or_else(|| of_extension(code))
+        .map(str::to_owned)
         .or_else(|| text_of(code))
         .unwrap_or_else(|| format!("error {code}"))
 }

@@ -17,7 +17,7 @@ use crate::constants::{
     MPI_COMM_TYPE_SHARED, MPI_INFO_NULL, MPI_UNDEFINED,
 };
 use crate::data::dest_of;
-use crate::engine::Communicator;
+use crate::engine::{Communicator, PendingCommunicator};
 use crate::errors::{no_communicator, on_communicator, on_process};
 use crate::failure::{Failure, Outcome, not_null};
 use crate::groups::{code_of_comparison, group_of, keep_group};
@@ -99,9 +99,22 @@ fn start_duplicate(
     new: *mut MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
+    start_pending(function, comm, new, request, |communicator| {
+        Ok(communicator.idup_with_info(&info_of(info)?)?)
+    })
+}
+
+/// Runs a call that starts to make a communicator, and stores the handles of the communicator and of the request.
+pub(crate) fn start_pending(
+    function: &str,
+    comm: MPI_Comm,
+    new: *mut MPI_Comm,
+    request: *mut MPI_Request,
+    start: impl FnOnce(&Communicator) -> Outcome<PendingCommunicator>,
+) -> c_int {
     on_communicator(function, comm, |mpi, object| {
-        let (new, request, info) = (not_null(new)?, not_null(request)?, info_of(info)?);
-        let pending = object.communicator.idup_with_info(&info)?;
+        let (new, request) = (not_null(new)?, not_null(request)?);
+        let pending = start(&object.communicator)?;
         unsafe { *request = keep_request(&object.communicator, pending.request()) };
         let handle = mpi.communicators.reserve()?;
         let object = PendingObject { pending, errhandler: KeptErrhandler::new(object.errhandler.get()) };

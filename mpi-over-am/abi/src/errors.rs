@@ -143,7 +143,12 @@ pub(crate) fn raise(object: &CommunicatorObject, function: &str, failure: &Failu
         let of_world = if handle == MPI_COMM_WORLD.0 { String::new() } else { format!(" ({})", this_task()) };
         format!("rank {} of {name}{of_world}", object.communicator.rank())
     };
-    raise_through(object.errhandler.get(), handle, of, function, failure)
+    let about = object.communicator.about_failed(failure.failed_task());
+    if about.is_empty() {
+        return raise_through(object.errhandler.get(), handle, of, function, failure);
+    }
+    let failure = Failure::with_code(failure.code(), format!("{}{about}", failure.what()));
+    raise_through(object.errhandler.get(), handle, of, function, &failure)
 }
 
 /// Runs the error handler that was given for an object to be made. If that handler is invalid, this is reported instead of `failure`.

@@ -18,6 +18,7 @@ use crate::constants::{
     MPI_ERR_RMA_SYNC, MPI_ERR_ROOT, MPI_ERR_SERVICE, MPI_ERR_SESSION, MPI_ERR_SIZE, MPI_ERR_SPAWN,
     MPI_ERR_TAG, MPI_ERR_TOPOLOGY, MPI_ERR_TRUNCATE, MPI_ERR_TYPE, MPI_ERR_UNKNOWN,
     MPI_ERR_UNSUPPORTED_DATAREP, MPI_ERR_UNSUPPORTED_OPERATION, MPI_ERR_VALUE_TOO_LARGE, MPI_ERR_WIN,
+    MPIX_ERR_PROC_FAILED, MPIX_ERR_PROC_FAILED_PENDING, MPIX_ERR_REVOKED,
 };
 
 /// The standard's numbers of the error classes (include/mpi.h).
@@ -86,12 +87,15 @@ pub(crate) fn code_of(class: ErrorClass) -> c_int {
         C::Session => MPI_ERR_SESSION,
         C::ErrorHandler => MPI_ERR_ERRHANDLER,
         C::Abi => MPI_ERR_ABI,
+        C::TaskFailed => MPIX_ERR_PROC_FAILED,
+        C::TaskFailedPending => MPIX_ERR_PROC_FAILED_PENDING,
+        C::Revoked => MPIX_ERR_REVOKED,
     }
 }
 
 /// A failure found by a call of the C interface: code and text. One word, so that the outcome of a call fits into a register.
 #[derive(Debug)]
-pub(crate) struct Failure(Box<(c_int, String)>);
+pub(crate) struct Failure(Box<(c_int, String, Option<u32>)>);
 
 impl Failure {
     pub(crate) fn new(class: ErrorClass, what: impl Into<String>) -> Self {
@@ -99,7 +103,7 @@ impl Failure {
     }
 
     pub(crate) fn with_code(code: c_int, what: impl Into<String>) -> Self {
-        Self(Box::new((code, what.into())))
+        Self(Box::new((code, what.into(), None)))
     }
 
     pub(crate) fn code(&self) -> c_int {
@@ -108,6 +112,11 @@ impl Failure {
 
     pub(crate) fn what(&self) -> &str {
         &self.0.1
+    }
+
+    /// The task whose failure has caused this one.
+    pub(crate) fn failed_task(&self) -> Option<u32> {
+        self.0.2
     }
 }
 
@@ -133,7 +142,9 @@ impl From<Error> for Failure {
             _ => None,
         };
         let what = what.unwrap_or(&said);
-        Self::with_code(own.unwrap_or_else(|| code_of(error.class())), what)
+        let mut failure = Self::with_code(own.unwrap_or_else(|| code_of(error.class())), what);
+        failure.0.2 = error.failed_task();
+        failure
     }
 }
 

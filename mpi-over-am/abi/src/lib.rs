@@ -45,6 +45,7 @@ mod error_codes;
 mod errors;
 mod events;
 mod failure;
+mod failures;
 mod file_access;
 mod files;
 mod fortran;
@@ -93,6 +94,7 @@ mod implementation {
     pub(crate) use crate::errhandlers::*;
     pub(crate) use crate::error_codes::*;
     pub(crate) use crate::events::*;
+    pub(crate) use crate::failures::*;
     pub(crate) use crate::file_access::*;
     pub(crate) use crate::files::*;
     pub(crate) use crate::generalized_calls::*;

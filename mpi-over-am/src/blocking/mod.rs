@@ -67,11 +67,11 @@ pub(crate) fn send_bytes<F: Fabric, L: LockPolicy>(
     send(state, mode, route, Borrowed(bytes)).map(|_| ())
 }
 
-/// Whether the send needs a request: other threads or collectives must proceed while it waits, which am-core's own wait would prevent; or
-/// the mode is synchronous, in which the acknowledgement ends a request.
+/// Whether the send needs a request: other threads or collectives must proceed while it waits, which am-core's own wait would prevent; the
+/// mode is synchronous, in which the acknowledgement ends a request; or the communicator may be revoked meanwhile, which ends requests.
 #[inline(always)]
 fn gives_turn_up<F: Fabric, L: LockPolicy>(state: &Turn<'_, F, L>, mode: Mode) -> bool {
-    L::takes_turns() || mode == Mode::Synchronous || !state.schedules.is_empty()
+    L::takes_turns() || mode == Mode::Synchronous || !state.schedules.is_empty() || state.goes_on
 }
 
 /// Receives, and returns when the message has arrived. `source` is the only possible sender, if it is known.
@@ -209,12 +209,16 @@ pub(crate) fn wait_here<F: Fabric, L: LockPolicy>(
 ) -> Result<Status> {
     let mut abandon = Abandon { state, request: Some(request) };
     abandon.state.wait_over(request)?;
-    abandon.request = None;
-    let requests = &mut abandon.state.handlers().requests;
-    match requests.take_plain(request) {
-        Some(status) => Ok(status),
-        None => requests.take(request),
+    let handlers = abandon.state.handlers();
+    if let Some(status) = handlers.requests.take_plain(request) {
+        abandon.request = None;
+        return Ok(status);
     }
+    if let Some(why) = handlers.is_in_doubt(request) {
+        return Err(why);
+    }
+    abandon.request = None;
+    abandon.state.handlers().requests.take(request)
 }
 
 /// Ends an operation when this value is dropped, if the call has not completed the operation.

@@ -44,6 +44,8 @@ struct Entry {
 /// The tasks of a board, and the non-blocking collectives on it.
 #[derive(Debug)]
 struct Queue {
+    /// The communicator's.
+    context_id: u32,
     group: Group,
     /// Number of non-blocking collectives so far that could have used a board.
     begun: u64,
@@ -67,11 +69,11 @@ pub(crate) struct Boards {
 impl Boards {
     /// Adds the boards of a communicator of the tasks in `group`, in which this task has the given rank. Returns the number of the board of
     /// blocking collectives.
-    pub(crate) fn add(&mut self, group: &Group, rank: u32) -> u32 {
+    pub(crate) fn add(&mut self, context_id: u32, group: &Group, rank: u32) -> u32 {
         let size = group.size();
         let both = [Board::default(), Board::Never].map(|board| {
             let (group, under_way) = (group.clone(), VecDeque::new());
-            let queue = Queue { group, begun: 0, by_messages: 0, under_way, has_ended: false };
+            let queue = Queue { context_id, group, begun: 0, by_messages: 0, under_way, has_ended: false };
             Some(Entry { board, rank, size, queue: Box::new(queue) })
         });
         let at = self.free.pop().unwrap_or(self.entries.len());
@@ -229,15 +231,17 @@ impl Boards {
         self.entry(board)?.queue.group.task_of(rank)
     }
 
-    /// The failure of a task of the communicator, if a task has failed or has closed its context.
-    pub(crate) fn failure<F: Fabric>(
+    /// Why a step may never end: the communicator is revoked, or one of its tasks has failed or has closed its context.
+    #[cold]
+    pub(crate) fn trouble<F: Fabric>(
         &mut self,
         context: &mut Context<F, MpiHandlers>,
         board: u32,
-    ) -> Option<am_core::error::Error> {
+    ) -> Option<Error> {
+        let queue = &self.entry(board)?.queue;
         let own = context.endpoint().context;
-        let mut tasks = self.entry(board)?.queue.group.tasks();
-        tasks.find_map(|task| context.gone(task.seen_from(own)))
+        let gone = queue.group.tasks().find_map(|task| context.gone(task.seen_from(own)));
+        context.handlers().trouble_of(queue.context_id).or(gone.map(Error::Core))
     }
 }
 

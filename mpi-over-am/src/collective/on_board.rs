@@ -185,11 +185,13 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.sleep_at_board(|context, may_sleep| step.has_ended(context, may_sleep))
     }
 
-    /// The failure of a task of this communicator, if one has failed.
-    fn failed_task(&self, context: &mut Context<F, MpiHandlers>) -> Option<am_core::error::Error> {
+    /// Why a step at the board may never end: this communicator is revoked, or one of its tasks has failed or has closed its context.
+    #[cold]
+    fn trouble_at_board(&self, context: &mut Context<F, MpiHandlers>) -> Option<Error> {
         let own = context.endpoint().context;
         let tasks = (0..self.size()).filter_map(|rank| self.task_now(rank));
-        tasks.map(|task| task.seen_from(own)).find_map(|peer| context.gone(peer))
+        let gone = tasks.map(|task| task.seen_from(own)).find_map(|peer| context.gone(peer));
+        context.handlers().trouble_of(self.number()).or(gone.map(Error::Core))
     }
 
     /// Waits until `has_come` returns true, or a task has failed. `has_come` gets whether this task may sleep after it.
@@ -201,12 +203,12 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
             if has_come(context, true)? {
                 return Ok(true);
             }
-            match context.handlers().has_lost_a_peer().then(|| self.failed_task(context)).flatten() {
+            match context.handlers().is_unusual().then(|| self.trouble_at_board(context)).flatten() {
                 None => Ok(false),
                 // What is awaited may have come before the failure.
-                Some(failure) => match has_come(context, false)? {
+                Some(trouble) => match has_come(context, false)? {
                     true => Ok(true),
-                    false => Err(Error::Core(failure)),
+                    false => Err(trouble),
                 },
             }
         };
@@ -280,7 +282,7 @@ impl<F: Fabric, L: LockPolicy> BoardPlan for Direct<'_, F, L> {
         let (communicator, board) = (self.communicator, self.communicator.board());
         let (arrival, step) = loop {
             // Not inside `match`, where the turn would last until the end of the wait.
-            let arrived = at_board::arrive(&mut *communicator.state()?, board, own)?;
+            let arrived = at_board::arrive(&mut *communicator.state_for_all()?, board, own)?;
             match arrived {
                 // An error ended this task's wait for the present step.
                 (Arrival::TooEarly, present) => communicator.wait_for_all(present)?,

@@ -41,7 +41,7 @@ impl<'a, F: Fabric, L: LockPolicy> Recorder<'a, F, L> {
     /// same order.
     pub(super) fn new(communicator: &'a Communicator<F, L>, op: Option<Op>, series: Series) -> Result<Self> {
         let tag = next_tag(communicator, series)?;
-        let selection = communicator.state()?.selection;
+        let selection = communicator.state_for_all()?.selection;
         let (steps, scratch) = (Vec::new(), Vec::new());
         Ok(Self { communicator, tag, series, op, selection, steps, scratch })
     }

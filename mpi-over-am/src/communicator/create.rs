@@ -3,12 +3,13 @@
 //! One member allocates a context id ([`crate::context_id`]) and sends it to the other members in a note. So a duplicate costs one short
 //! message to each member, and can complete in the background.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use am_core::fabric::Fabric;
 use am_core::task::TaskId;
 
 use super::{Communicator, InheritedState};
+use crate::consensus::Decision;
 use crate::context_id::SPACES;
 use crate::error::{Error, ErrorClass, Result};
 use crate::error_handler::ErrorHandler;
@@ -70,10 +71,28 @@ const WITHOUT_PARENT: u32 = u32::MAX;
 pub struct PendingCommunicator<F: Fabric, L: LockPolicy> {
     parent: Communicator<F, L>,
     request: RequestId,
-    slot: Slot,
+    words: Awaited,
     /// The communicator's group and, for an inter-communicator, its remote group; `None` if this task is not a member.
     groups: Option<(Group, Option<Group>)>,
     inherited: InheritedState<F, L>,
+}
+
+/// Where the context ids of a communicator that is being made will be.
+#[derive(Debug)]
+enum Awaited {
+    /// The members get them from one of them.
+    Note(Slot),
+    /// The members agree about them, and about the failed tasks, which are left out of the groups.
+    Decision(Arc<OnceLock<Decision>>),
+}
+
+impl Awaited {
+    fn are_there(&self) -> bool {
+        match self {
+            Self::Note(slot) => slot.get().is_some(),
+            Self::Decision(slot) => slot.get().is_some(),
+        }
+    }
 }
 
 impl<F: Fabric, L: LockPolicy> PendingCommunicator<F, L> {
@@ -88,7 +107,7 @@ impl<F: Fabric, L: LockPolicy> PendingCommunicator<F, L> {
     /// # Errors
     /// An error while making progress.
     pub fn is_over(&self) -> Result<bool> {
-        if self.slot.get().is_some() {
+        if self.words.are_there() {
             return Ok(true);
         }
         // Does not run operators of the program: the layer above calls this while its own tables are borrowed.
@@ -108,7 +127,7 @@ impl<F: Fabric, L: LockPolicy> PendingCommunicator<F, L> {
         self.parent.wait_over(self.request)?;
         let ended = self.parent.state()?.handlers().requests.take(self.request);
         // The program may have waited for the request itself. Without the words, the request has ended with an error.
-        if self.slot.get().is_none() {
+        if !self.words.are_there() {
             ended?;
         }
         self.begin_part()
@@ -124,8 +143,20 @@ impl<F: Fabric, L: LockPolicy> PendingCommunicator<F, L> {
 
     /// Like [`begin`](Self::begin); `None` if this task is not a member.
     pub(crate) fn begin_part(self) -> Result<Option<Communicator<F, L>>> {
-        let &words = self.slot.get().ok_or_else(not_there)?;
-        let Some(groups) = self.groups else { return Ok(None) };
+        let (words, left_out) = match &self.words {
+            Awaited::Note(slot) => (*slot.get().ok_or_else(not_there)?, Vec::new()),
+            Awaited::Decision(slot) => {
+                let decision = slot.get().ok_or_else(not_there)?;
+                (decision.numbers.map(number_of), decision.failed.clone())
+            }
+        };
+        let Some((group, remote)) = self.groups else { return Ok(None) };
+        let groups = (group.without(&left_out), remote.map(|remote| remote.without(&left_out)));
+        if groups.1.as_ref().is_some_and(|remote| remote.size() == 0) {
+            let what = "all tasks of the other group have failed; the value is how many have failed in all";
+            let failed = i64::try_from(left_out.len()).unwrap_or(i64::MAX);
+            return Err(Error::refused(ErrorClass::Communicator, "shrink", what, failed));
+        }
         let attributes = self.inherited.attributes.clone();
         let made = self.parent.begin(words, groups, self.inherited);
         made.map(Some).inspect_err(|_| attributes.discard(self.parent.properties().handle()))
@@ -188,7 +219,24 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         groups: Option<(Group, Option<Group>)>,
         inherited: InheritedState<F, L>,
     ) -> PendingCommunicator<F, L> {
-        PendingCommunicator { parent: self.clone(), request, slot, groups, inherited }
+        PendingCommunicator { parent: self.clone(), request, words: Awaited::Note(slot), groups, inherited }
+    }
+
+    /// A communicator of the tasks that have not failed. They agree about its context ids.
+    pub(super) fn pending_shrink(
+        &self,
+        request: RequestId,
+        decision: Arc<OnceLock<Decision>>,
+    ) -> PendingCommunicator<F, L> {
+        let groups = Some((self.group(), self.remote_group().ok()));
+        let words = Awaited::Decision(decision);
+        PendingCommunicator {
+            parent: self.clone(),
+            request,
+            words,
+            groups,
+            inherited: self.inherited_state(),
+        }
     }
 
     /// The initial state that every new communicator inherits from its parent.
@@ -199,6 +247,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// At the leader: allocates the context ids of the new communicator, and sends them to the other tasks. At any other task: starts to
     /// wait for them.
     fn start_agreement(&self) -> Result<(RequestId, Slot)> {
+        drop(self.state_for_all()?);
         let own = self.group();
         let remote = self.remote_group().unwrap_or(Group::EMPTY);
         let leader = own.tasks().chain(remote.tasks()).min_by_key(|task| {
@@ -218,7 +267,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         told: impl Iterator<Item = TaskId> + Clone,
         (context_id, tag): (u32, i32),
     ) -> Result<(RequestId, Slot)> {
-        let mut state = self.state()?;
+        let mut state = self.state_to_start()?;
         let own = state.context.task();
         if own != leader && told.clone().any(|task| task == own) {
             let key = Key { context_id, tag, from: leader.0 };
@@ -506,6 +555,16 @@ pub(super) fn check_apart(call: &'static str, local: &Group, remote: &Group) -> 
 pub(super) fn take_numbers<F: Fabric>(state: &mut crate::state::State<F>) -> Words {
     let mut take = || state.context_ids.take().map_or(NO_NUMBER, u64::from);
     [take(), take()]
+}
+
+/// The number that a member of an agreement gives: that of [`take_numbers`] in 32 bits.
+pub(super) fn proposed(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+/// The context id that [`proposed`] has put in.
+fn number_of(proposed: u32) -> u64 {
+    if proposed == u32::MAX { NO_NUMBER } else { u64::from(proposed) }
 }
 
 /// What a task that has no free context id gives instead of one: all tasks that wait for the id then get the same error.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use am_core::fabric::Fabric;
+use am_core::task::TaskId;
 
 use super::Communicator;
 use crate::attribute::PredefinedAttribute;
@@ -101,9 +102,34 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     pub(crate) fn handled_by<T>(&self, object: &Properties<L>, result: Result<T>) -> Result<T> {
         result.inspect_err(|error| {
             if object.error_handler().run(object.handle(), error) {
-                self.end_job(&format!("rank {} of {}: {error}", self.rank, self.described()), 1);
+                let about = self.about_failed(error.failed_task());
+                self.end_job(&format!("rank {} of {}: {error}{about}", self.rank, self.described()), 1);
             }
         })
+    }
+
+    /// A text about a failed task: its rank in this communicator, and what to do. Empty if there is no such task, or if the job ends after
+    /// a failure anyway.
+    #[must_use]
+    pub fn about_failed(&self, failed: Option<u32>) -> String {
+        let Some(failed) = failed.filter(|_| self.state_to_end().is_some_and(|state| state.goes_on)) else {
+            return String::new();
+        };
+        let rank_in = |group: &Group| group.rank_of(TaskId(failed));
+        let place = match (rank_in(&self.common.group), self.common.other.as_ref()) {
+            (Some(rank), _) => format!("rank {rank} of {}", self.described()),
+            (None, Some(other)) if rank_in(&other.group).is_some() => {
+                format!(
+                    "rank {} of the other group of {}",
+                    rank_in(&other.group).unwrap_or(0),
+                    self.described()
+                )
+            }
+            _ => return String::new(),
+        };
+        format!(
+            "; it is {place}: revoke the communicator, so that no other task waits in it, and shrink it to go on without that task"
+        )
     }
 
     /// The context id in the communicator's notes, unique among communicators of these tasks.
@@ -150,6 +176,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
             PredefinedAttribute::UniverseSize => {
                 self.state_to_end().map(|state| i64::from(state.context.num_tasks()))
             }
+            PredefinedAttribute::GoesOn => self.state_to_end().map(|state| state.goes_on.into()),
             PredefinedAttribute::Host | PredefinedAttribute::LastUsedCode => None,
         }
     }

@@ -329,7 +329,7 @@ mod tests {
     #[test]
     fn pieces_that_no_message_can_have_are_refused() {
         let settings = Settings { early_arrival_bytes_max: 4096, ..Settings::default() };
-        let mut handlers = MpiHandlers::new(2, &settings);
+        let mut handlers = MpiHandlers::new(TaskId(0), 2, &settings);
         let data = data();
         let mut is_refused = |uhdr: &[u8], bytes: &[u8]| {
             let untouched = format!("{:?} {:?}", handlers.arrivals, handlers.budget);

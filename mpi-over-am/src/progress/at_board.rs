@@ -8,7 +8,7 @@ use am_core::task::Target;
 use super::check_len;
 use crate::board::{Arrival, Boards, Order, Step};
 use crate::buffer::{RecvData, Scratch, SendData};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::handlers::MpiHandlers;
 use crate::op::Combine;
 use crate::request_table::{Act, Awaited, LinesPart, MetPart};
@@ -30,15 +30,15 @@ impl Act {
         if self.is_awaited(boards, context, board, may_sleep)? {
             return Ok(true);
         }
-        if !context.handlers().has_lost_a_peer() {
+        if !context.handlers().is_unusual() {
             return Ok(false);
         }
-        match boards.failure(context, board) {
+        match boards.trouble(context, board) {
             None => Ok(false),
             // The failed task may have arrived before its failure.
-            Some(failure) => match self.is_awaited(boards, context, board, false)? {
+            Some(trouble) => match self.is_awaited(boards, context, board, false)? {
                 true => Ok(true),
-                false => Err(Error::Core(failure)),
+                false => Err(trouble),
             },
         }
     }

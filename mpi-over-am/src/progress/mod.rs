@@ -210,14 +210,14 @@ pub(crate) fn end<F: Fabric>(state: &mut State<F>, request: RequestId) {
     state.context.wait_until_ended(|context| is_over(context, request));
 }
 
-/// Whether the operation is complete.
+/// Whether the operation is complete; or whether it is a receive for which no call must wait, because a task has failed.
 #[inline(always)]
 pub(crate) fn is_over<F: Fabric>(context: &mut Context<F, MpiHandlers>, request: RequestId) -> bool {
     let handlers = context.handlers();
     match handlers.requests.phase(request) {
         Phase::Free | Phase::Done | Phase::Inactive => true,
         Phase::Parts => is_over_by_now(context, request),
-        _ if !handlers.completions.are_in_context() => is_over_by_now(context, request),
+        _ if handlers.completions.needs_look() => is_over_by_now(context, request),
         _ => false,
     }
 }
@@ -227,7 +227,7 @@ pub(crate) fn is_over<F: Fabric>(context: &mut Context<F, MpiHandlers>, request:
 fn is_receive_over<F: Fabric>(context: &mut Context<F, MpiHandlers>) -> bool {
     let handlers = context.handlers();
     handlers.requests.is_blocking_over()
-        || !handlers.completions.are_in_context() && is_over_by_now(context, RequestId::BLOCKING_RECEIVE)
+        || handlers.completions.needs_look() && is_over_by_now(context, RequestId::BLOCKING_RECEIVE)
 }
 
 #[cold]
@@ -239,7 +239,11 @@ fn is_over_by_now<F: Fabric>(context: &mut Context<F, MpiHandlers>, request: Req
     if context.handlers().requests.phase(request) == Phase::Parts {
         parts::drive(context, request);
     }
-    context.handlers().requests.is_over(request)
+    if context.handlers_mut().is_hopeless_send(request) {
+        context.give_up(request.number());
+    }
+    let handlers = context.handlers();
+    handlers.requests.is_over(request) || handlers.is_in_doubt(request).is_some()
 }
 
 /// Marks requests as complete that a handler thread or a counter has completed (`AM_COMPLETION`), instead of a handler in context.

@@ -46,6 +46,14 @@ impl Schedules {
     }
 }
 
+impl Schedule {
+    /// Why the schedule cannot be carried out: a task of its communicator has failed. A schedule on a board finds that itself.
+    #[cold]
+    fn trouble(&self, handlers: &MpiHandlers) -> Option<Error> {
+        handlers.trouble_of_all(self.context_id()?)
+    }
+}
+
 impl Running {
     /// Whether the next step can be executed: the messages that it waits for are complete, or what it waits for at a board has happened.
     /// With `may_sleep`, this task will be rung when the latter happens.
@@ -252,8 +260,14 @@ impl<F: Fabric> Driven<'_, F> {
     /// Executes the steps that can be executed.
     fn advance(&mut self) -> Advanced {
         let Self { state, running: Some(running) } = self else { return Advanced::Over };
-        let runs_outside =
-            state.handlers().has_threads && running.schedule.op.as_ref().is_some_and(Op::is_of_program);
+        let mut runs_outside = false;
+        if state.handlers().is_unusual() {
+            runs_outside =
+                state.handlers().has_threads() && running.schedule.op.as_ref().is_some_and(Op::is_of_program);
+            if running.failure.is_none() {
+                running.failure = running.schedule.trouble(state.handlers());
+            }
+        }
         let schedule = Arc::clone(&running.schedule);
         while running.failure.is_none() {
             let Some(step) = schedule.steps.get(running.next) else {

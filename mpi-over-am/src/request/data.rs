@@ -94,7 +94,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         start: impl FnOnce(&mut State<F>, &Route) -> Result<RequestId>,
     ) -> Result<RequestId> {
         match self.route_or_nobody(dest, tag)? {
-            Some(route) => start(&mut *self.state()?, &route),
+            Some(route) => start(&mut *self.state_to_start()?, &route),
             None => Ok(RequestId::ENDED_SEND),
         }
     }
@@ -113,7 +113,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let Some(pattern) = self.pattern_or_nobody(source, tag)? else {
             return Ok(RequestId::RECEIVED_FROM_NOBODY);
         };
-        let mut state = self.state()?;
+        let mut state = self.state_to_start()?;
         state.check_receives()?;
         Ok(protocol::start_receive_data(&mut state, pattern, data))
     }
@@ -137,7 +137,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Those of the typed sends.
     pub fn send_data(&self, mode: Mode, data: &SendData, dest: u32, tag: i32) -> Result<()> {
         let Some(route) = self.route_or_nobody(dest, tag)? else { return Ok(()) };
-        let mut state = self.state()?;
+        let mut state = self.state_to_start()?;
         match mode {
             Mode::Buffered => send_buffered_data(&mut state, &route, data),
             _ => blocking::send_data(&mut state, mode, &route, data),
@@ -156,7 +156,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     ) -> Result<Status> {
         let (source, tag) = (source.into(), tag.into());
         let Some(pattern) = self.pattern_or_nobody(source, tag)? else { return Ok(Status::OF_PROC_NULL) };
-        blocking::receive_data(&mut self.state()?, self.source_task(source), pattern, data)
+        blocking::receive_data(&mut self.state_to_start()?, self.source_task(source), pattern, data)
     }
 
     /// Like [`sendrecv`](Self::sendrecv), for elements of datatypes.
@@ -175,7 +175,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
             return self.send_data(Mode::Standard, out, dest, send_tag).map(|()| Status::OF_PROC_NULL);
         };
         let from = (self.source_task(source), pattern);
-        blocking::send_receive_data(&mut self.state()?, &route, out, from, data)
+        blocking::send_receive_data(&mut self.state_to_start()?, &route, out, from, data)
     }
 
     /// Sends the elements and replaces them with the received ones (`MPI_Sendrecv_replace`).

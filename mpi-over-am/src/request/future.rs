@@ -12,6 +12,7 @@ use am_core::fabric::{self, Fabric};
 
 use super::owned::{OwnedRequest, Returned};
 use crate::communicator::Communicator;
+use crate::error::Error;
 use crate::error::Result;
 use crate::handlers::MpiHandlers;
 use crate::policy::LockPolicy;
@@ -131,8 +132,10 @@ impl<T: Send + 'static, F: Fabric, L: LockPolicy> Future for OwnedRequest<T, F, 
             }
             Self::take(&mut turn, id)
         };
-        // The slot may belong to another request from now on.
-        self.id = RequestId::ENDED_SEND;
+        // The slot may belong to another request from now on, unless the receive stays.
+        if !matches!(&ended, Err(returned) if matches!(returned.error, Error::ReceiveInDoubt)) {
+            self.id = RequestId::ENDED_SEND;
+        }
         Poll::Ready(ended)
     }
 }

@@ -78,7 +78,7 @@ impl<T: Send + 'static, F: Fabric, L: LockPolicy> Persistent<T, F, L> {
     /// # Errors
     /// [`Error::NotStartable`]: the operation is under way; the errors of the operation's start.
     pub fn start(&mut self) -> Result<()> {
-        persistent::start(&mut *self.communicator.state()?, self.id)
+        persistent::start(&mut *self.communicator.state_to_start_again(self.id)?, self.id)
     }
 
     /// Starts all requests, in order (`MPI_Startall`).

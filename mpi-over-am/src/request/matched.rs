@@ -33,8 +33,12 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let Some(pattern) = self.pattern_or_nobody(source, tag)? else {
             return Ok(Some((MessageId::NO_PROC, Status::OF_PROC_NULL)));
         };
-        let mut state = self.state()?;
-        state.look(|state| Ok(take_match(state, &pattern)))
+        let mut state = self.state_to_start()?;
+        let found = state.look(|state| Ok(take_match(state, &pattern)))?;
+        if found.is_none() && state.handlers().is_unusual() {
+            state.handlers().why_not_probe(&pattern).map_or(Ok(()), Err)?;
+        }
+        Ok(found)
     }
 
     /// Waits for a message that a receive from `source` with `tag` would match, and takes it (`MPI_Mprobe`).
@@ -46,7 +50,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let Some(pattern) = self.pattern_or_nobody(source, tag)? else {
             return Ok((MessageId::NO_PROC, Status::OF_PROC_NULL));
         };
-        let mut state = self.state()?;
+        let mut state = self.state_to_start()?;
         wait_for_message(&mut state, &pattern, |_| ())?;
         Ok(take_match(&mut state, &pattern).expect("the wait has found it"))
     }

@@ -119,7 +119,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         memory: Vec<T>,
         start: impl FnOnce(&mut Turn<'_, F, L>) -> Result<RequestId>,
     ) -> Result<OwnedRequest<T, F, L>> {
-        let mut state = self.state()?;
+        let mut state = self.state_to_start()?;
         // Not freed if `start` unwinds.
         let memory = ManuallyDrop::new(memory);
         let started = start(&mut state);

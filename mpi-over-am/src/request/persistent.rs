@@ -66,7 +66,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// The request is not persistent, or is already active; the operation's error, if it could not be started (the request is then
     /// inactive).
     pub fn start(&self, request: RequestId) -> Result<()> {
-        let mut state = self.state()?;
+        let mut state = self.state_to_start_again(request)?;
         state.handlers().requests.check(request)?;
         start(&mut *state, request)
     }

@@ -6,7 +6,7 @@ use super::several::wait_any_over;
 use crate::blocking::send_buffered_data;
 use crate::buffer::{Buffer, BufferMut, Lends};
 use crate::communicator::Communicator;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::message::Mode;
 use crate::policy::{Field, LockPolicy};
 use crate::progress::end;
@@ -161,6 +161,9 @@ impl<F: Fabric, L: LockPolicy> Guard<'_, F, L> {
         for request in state.handlers().requests.of_scope(self.number) {
             state.wait_over(request)?;
             let ended = state.handlers().requests.take(request).map(|_| ());
+            if matches!(ended, Err(Error::ReceiveInDoubt)) {
+                return ended;
+            }
             result = result.and(ended);
         }
         self.open.set(0);
@@ -245,7 +248,7 @@ impl<'scope, F: Fabric, L: LockPolicy> Scope<'scope, '_, F, L> {
         let Some(route) = self.communicator.route_or_nobody(dest, tag)? else {
             return self.over(Status::EMPTY);
         };
-        let mut state = self.communicator.state()?;
+        let mut state = self.communicator.state_to_start()?;
         if mode == Mode::Buffered {
             send_buffered_data(&mut state, &route, &data)?;
             drop(state);
@@ -270,7 +273,7 @@ impl<'scope, F: Fabric, L: LockPolicy> Scope<'scope, '_, F, L> {
         let Some(pattern) = self.communicator.pattern_or_nobody(source, tag)? else {
             return self.over(Status::OF_PROC_NULL);
         };
-        let mut state = self.communicator.state()?;
+        let mut state = self.communicator.state_to_start()?;
         state.check_receives()?;
         let id = protocol::start_receive_data(&mut state, pattern, &data);
         Ok(self.opened(&mut state, id))
@@ -283,8 +286,16 @@ impl<'scope, F: Fabric, L: LockPolicy> Scope<'scope, '_, F, L> {
     pub fn wait(&self, request: Request<'scope>) -> Result<Status> {
         let mut state = self.communicator.state()?;
         state.wait_over(request.id)?;
-        self.open.with(|open| *open -= 1);
-        state.handlers().requests.take(request.id)
+        self.take(&mut state, request.id)
+    }
+
+    /// Takes the result of an operation that a wait has found complete. A receive that is in doubt stays, and the end of the scope ends it.
+    fn take(&self, state: &mut State<F>, id: RequestId) -> Result<Status> {
+        let ended = state.handlers().requests.take(id);
+        if !matches!(ended, Err(Error::ReceiveInDoubt)) {
+            self.open.with(|open| *open -= 1);
+        }
+        ended
     }
 
     /// Makes progress, and returns whether the operation is complete (`MPI_Test`).
@@ -296,8 +307,7 @@ impl<'scope, F: Fabric, L: LockPolicy> Scope<'scope, '_, F, L> {
         if !state.is_over_after_progress(request.id)? {
             return Ok(Tested::Pending(request));
         }
-        self.open.with(|open| *open -= 1);
-        state.handlers().requests.take(request.id).map(Tested::Done)
+        self.take(&mut state, request.id).map(Tested::Done)
     }
 
     /// Waits until all operations are complete (`MPI_Waitall`); returns their statuses in the order of the requests.
@@ -330,8 +340,7 @@ impl<'scope, F: Fabric, L: LockPolicy> Scope<'scope, '_, F, L> {
         let mut state = self.communicator.state()?;
         let index = wait_any_over(&mut state, requests.iter().map(|request| request.id))?;
         let request = requests.remove(index);
-        self.open.with(|open| *open -= 1);
-        state.handlers().requests.take(request.id).map(|status| Some((index, status)))
+        self.take(&mut state, request.id).map(|status| Some((index, status)))
     }
 
     /// An operation that is complete already.

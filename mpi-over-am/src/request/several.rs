@@ -2,11 +2,13 @@
 
 use std::ops::Range;
 
+use am_core::Context;
 use am_core::fabric::Fabric;
 
 use crate::communicator::Communicator;
 use crate::context_id::Space;
 use crate::error::{Error, Result};
+use crate::handlers::MpiHandlers;
 use crate::policy::LockPolicy;
 use crate::progress::{is_over, mark_completed};
 use crate::request_id::{RequestFacts, RequestId};
@@ -290,8 +292,9 @@ fn watch_for_one<F: Fabric, L: LockPolicy>(
     let driven: Vec<_> = requests.clone().filter(|&request| table.phase(request) == Phase::Parts).collect();
     let mut found = None;
     let waited = state.wait_for(&mut |context| {
-        if !context.handlers().completions.are_in_context() {
+        if context.handlers().completions.needs_look() {
             mark_completed(context);
+            found = requests.clone().position(|request| is_active_and_over_in(context, request));
         }
         driven.iter().for_each(|&request| {
             is_over(context, request);
@@ -299,7 +302,9 @@ fn watch_for_one<F: Fabric, L: LockPolicy>(
         let table = &context.handlers().requests;
         if table.watched_ended() != seen {
             seen = table.watched_ended();
-            found = requests.clone().position(|request| table.is_active(request) && table.is_over(request));
+            found = found.or_else(|| {
+                requests.clone().position(|request| table.is_active(request) && table.is_over(request))
+            });
         }
         found.is_some()
     });
@@ -322,7 +327,11 @@ fn check<F: Fabric>(state: &mut State<F>, requests: &[RequestId]) -> Result<bool
 }
 
 fn is_active_and_over<F: Fabric>(state: &mut State<F>, request: RequestId) -> bool {
-    state.handlers().requests.is_active(request) && is_over(&mut state.context, request)
+    is_active_and_over_in(&mut state.context, request)
+}
+
+fn is_active_and_over_in<F: Fabric>(context: &mut Context<F, MpiHandlers>, request: RequestId) -> bool {
+    context.handlers().requests.is_active(request) && is_over(context, request)
 }
 
 fn end_those_over<F: Fabric>(

@@ -237,6 +237,29 @@ impl Requests {
         self.ids(|record| !record.is_over() && record.context() == context_id.0)
     }
 
+    /// The context id of an operation that belongs to a communicator.
+    pub(crate) fn context_of(&self, id: RequestId) -> Option<u32> {
+        self.get(id).map(Record::context).filter(|&context| context != NO_CONTEXT)
+    }
+
+    /// The context id of a message, or of the messages of a collective, that starting a persistent request sends or receives.
+    pub(crate) fn context_of_recipe(&self, id: RequestId) -> Option<u32> {
+        match self.recipe(id)? {
+            Recipe::Send { route, .. } => Some(route.envelope.context_id().0),
+            Recipe::Receive { pattern, .. } => Some(pattern.context_id().0),
+            Recipe::Schedule(schedule) => schedule.context_id(),
+            Recipe::Nobody { .. } | Recipe::Parts => None,
+        }
+    }
+
+    /// Sets the error with which an operation under way will end, whatever becomes of it. Returns false if it has such an error already.
+    pub(crate) fn end_with(&mut self, id: RequestId, why: Error) -> bool {
+        let failure = &mut self.cold_of(id).failure;
+        let is_new = failure.is_none();
+        failure.get_or_insert(why);
+        is_new
+    }
+
     fn ids(&self, wanted: impl Fn(&Record) -> bool) -> Vec<RequestId> {
         let live = self.records.iter().zip(0..).skip(RequestId::RESERVED as usize);
         live.filter(|(record, _)| record.phase != Phase::Free && wanted(record))

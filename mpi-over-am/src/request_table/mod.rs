@@ -344,7 +344,10 @@ impl Requests {
         match outcome {
             Ok(()) if is_receive => self.delivered(id, len, placed),
             Ok(()) => self.end(id, None),
-            Err(error) if is_withdrawn(&error) && !is_receive => self.end(id, Some(Error::Cancelled)),
+            Err(error) if is_withdrawn(&error) && !is_receive => {
+                let why = self.cold_mut(id).and_then(|cold| cold.failure.take());
+                self.end(id, Some(why.unwrap_or(Error::Cancelled)));
+            }
             Err(error) => self.end(id, Some(Error::Core(*error))),
         }
     }
@@ -491,8 +494,11 @@ impl Requests {
     /// Takes the result of a complete operation, and the memory that it kept.
     ///
     /// # Errors
-    /// [`Error::UnknownRequest`].
+    /// [`Error::UnknownRequest`]. [`Error::ReceiveInDoubt`]: a wait has ended although the receive is still posted; the request stays.
     pub(crate) fn take_kept(&mut self, id: RequestId) -> Result<(Result<Status>, Option<KeptVec>)> {
+        if self.phase(id) == Phase::Posted {
+            return Err(Error::ReceiveInDoubt);
+        }
         let (status, cold) = self.remove(id).ok_or_else(|| unknown(id))?;
         let Cold { failure, kept, .. } = cold.unwrap_or_default();
         Ok((failure.map_or(Ok(status), Err), kept))

@@ -71,3 +71,14 @@ pub(crate) struct Schedule {
     #[expect(dead_code, reason = "the steps use its elements; it only has to outlive them")]
     pub(crate) scratch: Vec<Scratch>,
 }
+
+impl Schedule {
+    /// The context id of its messages; `None` if it has none.
+    pub(crate) fn context_id(&self) -> Option<u32> {
+        self.steps.iter().find_map(|step| match step {
+            Step::Send { route, .. } => Some(route.envelope.context_id().0),
+            Step::Receive { pattern, .. } => Some(pattern.context_id().0),
+            _ => None,
+        })
+    }
+}

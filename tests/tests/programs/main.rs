@@ -8,6 +8,7 @@ mod c_profiler;
 mod c_programs;
 mod deaths;
 mod error_classes;
+mod failures;
 mod fortran;
 mod fortran_f08;
 mod hangs;

@@ -15,6 +15,9 @@ pub const MPIF: &str = include_str!(concat!(env!("OUT_DIR"), "/mpif.h"));
 /// The source of the module `mpi`, which includes `mpif.h`.
 pub const MODULE: &str = include_str!(concat!(env!("OUT_DIR"), "/mpi.f90"));
 
+/// The source of the module `mpi_ext`.
+pub const MODULE_EXT: &str = include_str!(concat!(env!("OUT_DIR"), "/mpi_ext.f90"));
+
 /// The source of the module `mpi_f08`.
 pub const MODULE_F08: &str = include_str!(concat!(env!("OUT_DIR"), "/mpi_f08.f90"));
 
@@ -98,7 +101,7 @@ impl Compiler {
 
     fn folder_below(&self, below: &Path) -> PathBuf {
         let mut hasher = DefaultHasher::new();
-        (&self.program, &self.version, MPIF, MODULE, MODULE_F08, DESCRIPTORS).hash(&mut hasher);
+        (&self.program, &self.version, MPIF, MODULE, MODULE_EXT, MODULE_F08, DESCRIPTORS).hash(&mut hasher);
         below.join(format!("{:016x}", hasher.finish()))
     }
 
@@ -124,6 +127,8 @@ impl Compiler {
         if !folder.join("mpi.mod").exists() {
             return Err(io::Error::other(format!("{} makes no mpi.mod", self.program.display())));
         }
+        fs::write(folder.join("mpi_ext.f90"), MODULE_EXT)?;
+        self.run(folder, &["-c", "mpi_ext.f90", "-o", "mpi_ext.o"], "the module mpi_ext")?;
         if let Err(error) = self.compile_f08(folder) {
             for name in ["mpi_f08.mod", LIBRARY_F08] {
                 let _ = fs::remove_file(folder.join(name));

@@ -15,10 +15,11 @@ const HELP: &str = "\
 usage: mpi-install --prefix FOLDER
 
 Builds the programs, libraries and headers, and installs them below FOLDER: bin/ (mpicc, mpicxx, mpifort, mpiexec, mpirun, amrun),
-lib/ (libmpi_abi.so.1, libmpi_malloc.so, pkgconfig/mpi.pc), include/ (mpi.h, mpif.h), share/ (manual pages, completions of bash,
+lib/ (libmpi_abi.so.1, libmpi_malloc.so, pkgconfig/mpi.pc), include/ (mpi.h, mpi-ext.h, mpif.h), share/ (manual pages, completions of bash,
 licences, the sources of the Fortran modules). The modules are compiled for AM_FC or gfortran, if it is there. The folder may be moved afterwards. Debug information is left out (strip).
 Existing files of these names are replaced, also while running programs use them.";
 
+const HEADER_EXT: &str = include_str!(concat!(env!("OUT_DIR"), "/include/mpi-ext.h"));
 const HEADER: &str = include_str!(concat!(env!("OUT_DIR"), "/include/mpi.h"));
 
 /// The file to which all other tools are links: it acts according to the name under which it is called.
@@ -149,10 +150,12 @@ fn install(from: &Path, prefix: &Path) -> io::Result<()> {
     let starters = [PROGRAM, "mpirun"];
     for (place, text) in [
         (include.join("mpi.h"), HEADER.to_owned()),
+        (include.join("mpi-ext.h"), HEADER_EXT.to_owned()),
         (include.join("mpif.h"), fortran::MPIF.to_owned()),
         (fortran_source.join("mpi.f90"), fortran::MODULE.to_owned()),
         (fortran_source.join("mpi_f08.f90"), fortran::MODULE_F08.to_owned()),
         (fortran_source.join("mpi_f08.c"), fortran::DESCRIPTORS.to_owned()),
+        (fortran_source.join("mpi_ext.f90"), fortran::MODULE_EXT.to_owned()),
         (packages.join("mpi.pc"), package()),
         (manuals.join("mpiexec.1"), starter("mpiexec")),
         (manuals.join("mpirun.1"), starter("mpirun")),

@@ -1,0 +1,141 @@
+//! The agreements of this task's communicators ([`crate::consensus`]): their messages, and the requests that wait for their decisions.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use am_core::handler::{Answer, Completion, Message, Wanted};
+use am_core::task::TaskId;
+
+use super::{AGREE, MpiHandlers};
+use crate::buffer::RecvData;
+use crate::consensus::{self, Agreement, Contribution, Decision, Outbox};
+use crate::error::Error;
+use crate::request_id::RequestId;
+
+/// The name of an agreement: a context id, and the number among the agreements of that context id.
+type Name = (u32, u32);
+
+/// What a request waits for.
+#[derive(Debug)]
+pub(crate) struct Awaited {
+    pub(crate) request: RequestId,
+    /// Gets the decision.
+    pub(crate) slot: Arc<OnceLock<Decision>>,
+    /// Gets the flags, if the program has given memory for them.
+    pub(crate) flags: Option<RecvData>,
+    /// Whether the request ends with an error if members have failed that not all have acknowledged.
+    pub(crate) tells_news: bool,
+}
+
+#[derive(Debug)]
+struct Open {
+    agreement: Agreement,
+    awaited: Option<Awaited>,
+}
+
+/// The agreements that are under way, or whose decision a member may still need.
+#[derive(Debug, Default)]
+pub(crate) struct Agreements {
+    open: HashMap<Name, Open>,
+    /// The number of the next agreement of each context id.
+    next: HashMap<u32, u32>,
+}
+
+impl Agreements {
+    pub(super) fn end(&mut self, context_id: u32) {
+        self.next.remove(&context_id);
+    }
+}
+
+impl MpiHandlers {
+    /// Takes part in the next agreement of a context id. `members` are the same tasks in the same order at all of them. The caller has to
+    /// send what is wanted.
+    pub(crate) fn start_agreement(
+        &mut self,
+        context_id: u32,
+        members: Vec<u32>,
+        contribution: Contribution,
+        awaited: Awaited,
+    ) {
+        let number = self.failures.agreements.next.entry(context_id).or_default();
+        let name = (context_id, *number);
+        *number = number.wrapping_add(1);
+        let mut awaited = Some(awaited);
+        self.with_agreement(name, |open, has_failed, outbox| {
+            open.awaited = awaited.take();
+            open.agreement.contribute(members, contribution, has_failed, outbox);
+        });
+    }
+
+    /// Handles a message of an agreement.
+    pub(super) fn message_of_agreement(&mut self, message: &Message<'_>) -> Answer {
+        let mut list = vec![0; message.here.map_or(0, |here| here.len())];
+        let copied = message.here.map_or(0, |here| here.copy_to(&mut list));
+        let is_whole = copied as u64 == message.len;
+        let parsed = message.uhdr.split_at_checked(8).filter(|_| is_whole).and_then(|(name, header)| {
+            let word = |at: usize| Some(u32::from_le_bytes(name.get(at..at + 4)?.try_into().ok()?));
+            Some(((word(0)?, word(4)?), consensus::Message::from_wire(header.try_into().ok()?, &list)?))
+        });
+        let Some((name, parsed)) = parsed else { return self.malformed(message) };
+        let from = message.source.task.0;
+        let agreements = &self.failures.agreements;
+        let is_over = !agreements.open.contains_key(&name)
+            && agreements.next.get(&name.0).is_some_and(|&next| name.1 < next);
+        if is_over {
+            let answer = Agreement::answer_when_over(&parsed);
+            self.send_all_of(name, answer.map(|answer| (from, answer)));
+        } else {
+            self.with_agreement(name, |open, has_failed, outbox| {
+                open.agreement.receive(from, parsed, has_failed, outbox);
+            });
+        }
+        Answer::consumed(Completion::Wants)
+    }
+
+    /// After a failure: does what has become possible.
+    pub(super) fn advance_agreements(&mut self) {
+        for name in self.failures.agreements.open.keys().copied().collect::<Vec<_>>() {
+            self.with_agreement(name, |open, has_failed, outbox| open.agreement.advance(has_failed, outbox));
+        }
+    }
+
+    fn with_agreement(&mut self, name: Name, act: impl FnOnce(&mut Open, &dyn Fn(u32) -> bool, &mut Outbox)) {
+        let own = self.own;
+        let open = self.failures.agreements.open.remove(&name);
+        let mut open = open.unwrap_or_else(|| Open { agreement: Agreement::new(own), awaited: None });
+        let mut outbox = Outbox::new();
+        act(&mut open, &|task| self.failures.has_lost(task), &mut outbox);
+        self.send_all_of(name, outbox);
+        if let Some(decision) = open.agreement.decision()
+            && let Some(awaited) = open.awaited.take()
+        {
+            self.tell_decision(name.0, decision, awaited);
+        }
+        if !open.agreement.is_over() {
+            self.failures.agreements.open.insert(name, open);
+        }
+    }
+
+    fn send_all_of(&mut self, name: Name, messages: impl IntoIterator<Item = (u32, consensus::Message)>) {
+        for (to, message) in messages {
+            let (header, udata) = message.to_wire();
+            let uhdr = [&name.0.to_le_bytes()[..], &name.1.to_le_bytes(), &header].concat();
+            self.failures.want(Wanted { to: TaskId(to), handler: AGREE, uhdr, udata });
+        }
+    }
+
+    fn tell_decision(&mut self, context_id: u32, decision: &Decision, awaited: Awaited) {
+        let Awaited { request, slot, flags, tells_news } = awaited;
+        if let Some(flags) = flags {
+            flags.unpack(0, &decision.flags.to_ne_bytes());
+        }
+        // This cannot fail: an agreement is decided once.
+        let _ = slot.set(decision.clone());
+        let news: Option<Error> = if tells_news && decision.is_news {
+            self.failures.error_of_news(context_id, &decision.failed)
+        } else {
+            None
+        };
+        self.requests.end(request, news);
+    }
+}
