@@ -161,20 +161,20 @@ fn each_task_gets_its_share_of_a_lock() {
 }
 
 /// An environment in which tasks go on when another one has died.
-fn go_on() -> Environment {
+pub(crate) fn go_on() -> Environment {
     Task::join().expect("a job").job().set_continue_on_failure(true);
     let environment = Environment::init().expect("a job");
     environment.set_go_on(true).expect("no call is under way");
     environment
 }
 
-fn kill(pid: u64) {
+pub(crate) fn kill(pid: u64) {
     let sent = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
     assert!(sent.expect("kill runs").success(), "SIGKILL to {pid}");
 }
 
 /// Ends a task of a job in which other tasks have died: the survivors wait for each other, but not for the dead tasks.
-fn end(environment: Environment, world: &Communicator, survivors: &[u32]) {
+pub(crate) fn end(environment: Environment, world: &Communicator, survivors: &[u32]) {
     // No task ends while other tasks still need its memory.
     if world.rank() == survivors[0] {
         for &rank in &survivors[1..] {
