@@ -49,7 +49,7 @@ program requests
   use mpi
   use callbacks
   implicit none
-  integer :: ierror, request, rank, count, keyval, other, round
+  integer :: ierror, request, rank, count, keyval, other, round, small
   integer :: status(MPI_STATUS_SIZE)
   integer(MPI_ADDRESS_KIND) :: state, value
   logical :: flag
@@ -89,6 +89,17 @@ program requests
     call MPI_Comm_free(other, ierror)
     state = 7
   end do
+
+  ! The newer names of the predefined functions, in a call of MPI-1 (MPI 5.0 section 16.1).
+  call MPI_Keyval_create(MPI_COMM_DUP_FN, MPI_COMM_NULL_DELETE_FN, keyval, 0, ierror)
+  call MPI_Attr_put(MPI_COMM_SELF, keyval, 9, ierror)
+  call MPI_Comm_dup(MPI_COMM_SELF, other, ierror)
+  call MPI_Attr_get(other, keyval, small, flag, ierror)
+  if (.not. flag .or. small /= 9) call fail('MPI_COMM_DUP_FN in MPI_Keyval_create')
+  call MPI_Attr_delete(other, keyval, ierror)
+  call MPI_Comm_free(other, ierror)
+  call MPI_Attr_delete(MPI_COMM_SELF, keyval, ierror)
+  call MPI_Keyval_free(keyval, ierror)
   call MPI_Barrier(MPI_COMM_WORLD, ierror)
   if (rank == 0) print *, 'all good'
   call MPI_Finalize(ierror)

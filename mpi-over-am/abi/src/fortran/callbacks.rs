@@ -49,8 +49,7 @@ impl Kept {
 /// Stores the extra state of a call, and its functions in the order of its arguments.
 pub(crate) fn keep(functions: [Callback; 3], state: i64) -> KeptAt {
     let [copy, delete, _] = functions;
-    let is_predefined = [NULL_COPY, DUP].contains(&copy_attribute(copy)) && delete_attribute(delete) == 0
-        || [NULL_COPY, DUP].contains(&copy_small_attribute(copy)) && delete_small_attribute(delete) == 0;
+    let is_predefined = [NULL_COPY, DUP].contains(&copy_attribute(copy)) && delete_attribute(delete) == 0;
     if is_predefined {
         // Nothing of the program runs for this key, so nothing would free the state.
         return KeptAt(std::ptr::null_mut());
@@ -181,24 +180,32 @@ macro_rules! attribute_functions {
 
 attribute_functions! {
     copy_attribute delete_attribute copy_attribute_in_c delete_attribute_in_c i64, state,
-    of([mpi_comm_null_copy_fn_, mpi_type_null_copy_fn_, mpi_win_null_copy_fn_]),
-    of([mpi_comm_dup_fn_, mpi_type_dup_fn_, mpi_win_dup_fn_]),
-    of_delete([mpi_comm_null_delete_fn_, mpi_type_null_delete_fn_, mpi_win_null_delete_fn_])
+    null_copies(), dups(), null_deletes()
 }
 
+// Programs also pass the newer names to the older calls.
 attribute_functions! {
     copy_small_attribute delete_small_attribute copy_small_attribute_in_c delete_small_attribute_in_c c_int, small_state,
-    [mpi_null_copy_fn_ as *const () as usize],
-    [mpi_dup_fn_ as *const () as usize],
-    [mpi_null_delete_fn_ as *const () as usize]
+    null_copies(), dups(), null_deletes()
 }
 
-fn of(functions: [Copy<i64>; 3]) -> [usize; 3] {
-    functions.map(|function| function as *const () as usize)
+fn null_copies() -> [usize; 4] {
+    let newer: [Copy<i64>; 3] = [mpi_comm_null_copy_fn_, mpi_type_null_copy_fn_, mpi_win_null_copy_fn_];
+    let [comm, kind, win] = newer.map(|function| function as *const () as usize);
+    [comm, kind, win, mpi_null_copy_fn_ as *const () as usize]
 }
 
-fn of_delete(functions: [Delete<i64>; 3]) -> [usize; 3] {
-    functions.map(|function| function as *const () as usize)
+fn dups() -> [usize; 4] {
+    let newer: [Copy<i64>; 3] = [mpi_comm_dup_fn_, mpi_type_dup_fn_, mpi_win_dup_fn_];
+    let [comm, kind, win] = newer.map(|function| function as *const () as usize);
+    [comm, kind, win, mpi_dup_fn_ as *const () as usize]
+}
+
+fn null_deletes() -> [usize; 4] {
+    let newer: [Delete<i64>; 3] =
+        [mpi_comm_null_delete_fn_, mpi_type_null_delete_fn_, mpi_win_null_delete_fn_];
+    let [comm, kind, win] = newer.map(|function| function as *const () as usize);
+    [comm, kind, win, mpi_null_delete_fn_ as *const () as usize]
 }
 
 /// Functions of the library that programs pass back to it by name, and may also call (MPI 5.0 section 7.7.2).
