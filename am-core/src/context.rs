@@ -46,6 +46,8 @@ pub struct Context<F: Fabric, H: HandlerSet = HandlerTable> {
     pub(crate) identity: u64,
     /// Number of messages received in line since the last round of progress.
     pub(crate) taken_in_line: u32,
+    /// Number of gets and rmws that ended in their call: see `progress_at_times`.
+    pub(crate) calls_at_once: u32,
     /// Whether the program goes on after the failure of a task.
     pub(crate) go_on: bool,
     /// How long a wait for a counter lasts without any arrival before it fails.
@@ -118,6 +120,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             // Relaxed: the number only has to be unique; it publishes no other memory.
             identity: CONTEXTS.fetch_add(1, Ordering::Relaxed),
             taken_in_line: 0,
+            calls_at_once: 0,
             go_on: false,
             timeout: None,
         }

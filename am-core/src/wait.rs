@@ -19,6 +19,9 @@ use crate::record::{self, Event, EventKind, Span};
 /// Longest sleep between two checks of a blocking call. An event ends the sleep at once; the limit only bounds the cost of a lost wake-up.
 const SLEEP_MAX: Duration = Duration::from_millis(500);
 
+/// Number of calls that end at once for each round of progress. A program that repeats such a call needs progress soon, not each time.
+const CALLS_PER_ROUND: u32 = 64;
+
 /// Longest sleep while something waits for a credit, or has to be tried again, or while a peer copies from or to memory whose exposure
 /// ends: no event tells the end of the copy. Returned credits are an event, which ends the sleep at once.
 /// But a fabric may refuse a post or an access for another reason, such as a full network queue, and no event tells when the reason is
@@ -396,6 +399,21 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         if let Err(error) = self.progress_any() {
             self.stash(error);
         }
+    }
+
+    /// [`progress_in_passing`](Self::progress_in_passing) in one of [`CALLS_PER_ROUND`] calls: for calls that take less time than a round.
+    #[inline(always)]
+    pub(crate) fn progress_at_times(&mut self) {
+        self.calls_at_once = self.calls_at_once.wrapping_add(1);
+        if self.calls_at_once.is_multiple_of(CALLS_PER_ROUND) {
+            self.progress_now_and_then();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn progress_now_and_then(&mut self) {
+        self.progress_in_passing();
     }
 
     /// Returns the oldest kept error, or the failure of a task unless the program goes on after failures.

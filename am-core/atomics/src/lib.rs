@@ -79,6 +79,7 @@ impl AtomicOp {
     }
 
     /// Whether the operand is a floating-point number. Words of 8 and 16 bits have no such operations.
+    #[inline]
     #[must_use]
     pub fn is_float(self) -> bool {
         matches!(self, Self::FetchAddFloat(_) | Self::FetchMinFloat(_) | Self::FetchMaxFloat(_))
@@ -185,6 +186,7 @@ pub enum Width {
 
 impl Width {
     /// Size of the word in bytes.
+    #[inline]
     #[must_use]
     pub fn bytes(self) -> u64 {
         match self {
@@ -196,6 +198,7 @@ impl Width {
     }
 
     /// The width of a word of this number of bytes, if there is one.
+    #[inline]
     #[must_use]
     pub fn of_bytes(bytes: usize) -> Option<Self> {
         match bytes {

@@ -386,6 +386,20 @@ impl<F: Fabric> Memory for InTurn<F> {
         done
     }
 
+    fn read_mapped(&mut self, from: RemoteAddress, to: &mut [u8]) -> bool {
+        self.turn.begin();
+        let done = self.fabric.read_mapped(from, to);
+        self.turn.note(("read_mapped", from.to_bytes(), to.len(), done), 0);
+        done
+    }
+
+    fn atomic_mapped(&mut self, at: RemoteAddress, width: Width, operation: AtomicOp) -> Option<u64> {
+        self.turn.begin();
+        let old = self.fabric.atomic_mapped(at, width, operation);
+        self.turn.note(("atomic_mapped", at.to_bytes(), width.bytes(), old), 0);
+        old
+    }
+
     fn atomic(
         &mut self,
         at: RemoteAddress,

@@ -383,6 +383,20 @@ pub trait Memory {
         false
     }
 
+    /// Fills `to` with memory of a region that [`find_mapped`](Self::find_mapped) has found; returns whether it did. If not, the region was
+    /// not found, or is no longer granted for reading.
+    #[inline(always)]
+    fn read_mapped(&mut self, _from: RemoteAddress, _to: &mut [u8]) -> bool {
+        false
+    }
+
+    /// Operates atomically on a word of a region that [`find_mapped`](Self::find_mapped) has found; returns the old value. `None`: the
+    /// region was not found, is no longer granted for reading and writing, or the word is not aligned to its size.
+    #[inline(always)]
+    fn atomic_mapped(&mut self, _at: RemoteAddress, _width: Width, _operation: AtomicOp) -> Option<u64> {
+        None
+    }
+
     /// Operates atomically on a word of granted memory of a peer.
     fn atomic(
         &mut self,

@@ -135,7 +135,7 @@ impl<T: Pod> GlobalPointer<T> {
     ///
     /// # Errors
     /// Those of [`get`](Self::get).
-    #[inline]
+    #[inline(always)]
     pub fn read<F: Fabric, H: HandlerSet>(self, context: &mut Context<F, H>) -> Result<T> {
         let mut value = T::zeroed();
         self.get(context, std::slice::from_mut(&mut value), GetOptions::default())?;
@@ -147,7 +147,7 @@ impl<T: Pod> GlobalPointer<T> {
     ///
     /// # Errors
     /// Those of [`put`](Self::put).
-    #[inline]
+    #[inline(always)]
     pub fn write<F: Fabric, H: HandlerSet>(self, context: &mut Context<F, H>, value: T) -> Result<()> {
         self.put(context, std::slice::from_ref(&value), PutOptions::default())
     }
@@ -156,14 +156,16 @@ impl<T: Pod> GlobalPointer<T> {
     ///
     /// # Errors
     /// Elements beyond the end of the task's part; the errors of [`Context::get`].
-    #[inline]
+    #[inline(always)]
     pub fn get<F: Fabric, H: HandlerSet>(
         self,
         context: &mut Context<F, H>,
         to: &mut [T],
         options: GetOptions,
     ) -> Result<()> {
-        self.check(to.len() as u64)?;
+        if to.len() as u64 > self.count {
+            return Err(self.beyond(to.len() as u64));
+        }
         context.get(self.address, bytemuck::cast_slice_mut(to), options)
     }
 
@@ -171,14 +173,16 @@ impl<T: Pod> GlobalPointer<T> {
     ///
     /// # Errors
     /// Elements beyond the end of the task's part; the errors of [`Context::put`].
-    #[inline]
+    #[inline(always)]
     pub fn put<F: Fabric, H: HandlerSet>(
         self,
         context: &mut Context<F, H>,
         values: &[T],
         options: PutOptions,
     ) -> Result<()> {
-        self.check(values.len() as u64)?;
+        if values.len() as u64 > self.count {
+            return Err(self.beyond(values.len() as u64));
+        }
         context.put(self.address, bytemuck::cast_slice(values), options)
     }
 
@@ -259,13 +263,15 @@ impl<T: Word> GlobalPointer<T> {
     ///
     /// # Errors
     /// A pointer to the end of the task's part, where there is no element; the errors of [`Context::rmw`].
-    #[inline]
+    #[inline(always)]
     pub fn rmw<F: Fabric, H: HandlerSet>(
         self,
         context: &mut Context<F, H>,
         operation: AtomicOp,
     ) -> Result<T> {
-        self.check(1)?;
+        if self.count == 0 {
+            return Err(self.beyond(1));
+        }
         context.rmw(self.address, T::WIDTH, operation).map(T::from_bits)
     }
 
@@ -273,7 +279,7 @@ impl<T: Word> GlobalPointer<T> {
     ///
     /// # Errors
     /// Those of [`rmw`](Self::rmw).
-    #[inline]
+    #[inline(always)]
     pub fn fetch_add<F: Fabric, H: HandlerSet>(self, context: &mut Context<F, H>, value: T) -> Result<T> {
         self.rmw(context, AtomicOp::FetchAdd(value.to_bits()))
     }
@@ -282,7 +288,7 @@ impl<T: Word> GlobalPointer<T> {
     ///
     /// # Errors
     /// Those of [`rmw`](Self::rmw).
-    #[inline]
+    #[inline(always)]
     pub fn fetch_xor<F: Fabric, H: HandlerSet>(self, context: &mut Context<F, H>, value: T) -> Result<T> {
         self.rmw(context, AtomicOp::FetchXor(value.to_bits()))
     }
@@ -291,7 +297,7 @@ impl<T: Word> GlobalPointer<T> {
     ///
     /// # Errors
     /// Those of [`rmw`](Self::rmw).
-    #[inline]
+    #[inline(always)]
     pub fn swap<F: Fabric, H: HandlerSet>(self, context: &mut Context<F, H>, value: T) -> Result<T> {
         self.rmw(context, AtomicOp::Swap(value.to_bits()))
     }
@@ -300,7 +306,7 @@ impl<T: Word> GlobalPointer<T> {
     ///
     /// # Errors
     /// Those of [`rmw`](Self::rmw).
-    #[inline]
+    #[inline(always)]
     pub fn compare_exchange<F: Fabric, H: HandlerSet>(
         self,
         context: &mut Context<F, H>,

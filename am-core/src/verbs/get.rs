@@ -3,12 +3,13 @@
 use am_core_engine::protocol::{End, Issued};
 
 use super::operation::{ByDriver, Operation, sealed::Sealed};
-use crate::buffer::{RawBuffer, RawPieces, RemoteAddress};
+use crate::buffer::{Access, RawBuffer, RawPieces, RemoteAddress};
 use crate::context::Context;
 use crate::counter::{Counter, CounterName};
 use crate::error::Result;
 use crate::fabric::Fabric;
 use crate::handler::HandlerSet;
+use crate::in_handler;
 use crate::record::{self, Span};
 use crate::vector::Layout;
 
@@ -48,9 +49,38 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// # Errors
     /// A range that is not exposed for reading, a dead target, a call inside a handler; the failure of any task while the notice for the
     /// target counter waits for a credit. What `to` holds then is unspecified.
+    #[inline(always)]
     pub fn get(&mut self, from: RemoteAddress, to: &mut [u8], options: GetOptions) -> Result<()> {
+        let GetOptions { origin, target } = options;
+        let may_be_at_once = in_handler::is_unmarked() && target.is_none();
+        if may_be_at_once && self.engine.get_at_once(&mut self.fabric, from, to) {
+            self.engine.bump_own(origin);
+            self.progress_at_times();
+            return Ok(());
+        }
+        self.get_long(from, to, origin, target, may_be_at_once)
+    }
+
+    /// The slow path: the region is not known yet, the memory is not mapped, or there is more to do than to copy.
+    #[inline(never)]
+    fn get_long(
+        &mut self,
+        from: RemoteAddress,
+        to: &mut [u8],
+        origin: Option<Counter>,
+        target: Option<CounterName>,
+        may_be_at_once: bool,
+    ) -> Result<()> {
+        let is_filled = may_be_at_once
+            && self.engine.find_at_once(&mut self.fabric, from, to.len(), Access::READ)
+            && self.engine.get_at_once(&mut self.fabric, from, to);
+        if is_filled {
+            self.engine.bump_own(origin);
+            self.progress_in_passing();
+            return Ok(());
+        }
         let _span = Span::begin("get");
-        self.run(Get { from, options }, to)
+        self.run(Get { from, options: GetOptions { origin, target } }, to)
     }
 }
 

@@ -3,7 +3,7 @@
 use am_core_engine::protocol::{End, Issued};
 
 use super::operation::{ByDriver, Operation, sealed::Sealed};
-use crate::buffer::{RawBytes, RawPieces, RemoteAddress};
+use crate::buffer::{Access, RawBytes, RawPieces, RemoteAddress};
 use crate::context::Context;
 use crate::counter::{Counter, CounterName};
 use crate::error::Result;
@@ -56,19 +56,37 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// credit.
     #[inline(always)]
     pub fn put(&mut self, to: RemoteAddress, bytes: &[u8], options: PutOptions) -> Result<()> {
-        if !in_handler::is_unmarked() {
+        let PutOptions { origin, target, completion } = options;
+        if !in_handler::is_unmarked() || completion.is_some() {
             // `put_long` refuses calls inside handlers, and records the call.
-            return self.put_long(to, bytes, options);
+            return self.put_long(to, bytes, origin, target, completion);
         }
-        let (Some(counter), None) = (options.target, options.completion) else {
-            return self.put_long(to, bytes, options);
+        let is_done = match target {
+            None => self.engine.put_at_once(&mut self.fabric, to, bytes),
+            Some(counter) => self.engine.put(&mut self.fabric, to, bytes, counter),
         };
-        if self.engine.put(&mut self.fabric, to, bytes, counter) {
+        if is_done {
             self.engine.statistics.puts += 1;
-            self.engine.bump_own(options.origin);
+            self.engine.bump_own(origin);
             return Ok(());
         }
-        self.put_slowly(to, bytes, counter, options)
+        match target {
+            None => self.put_first(to, bytes, origin),
+            Some(counter) => self.put_slowly(to, bytes, counter, origin),
+        }
+    }
+
+    /// The slow path of a put without a counter at the target: the region is not known yet, or the memory is not mapped.
+    #[inline(never)]
+    fn put_first(&mut self, to: RemoteAddress, bytes: &[u8], origin: Option<Counter>) -> Result<()> {
+        let is_stored = self.engine.find_at_once(&mut self.fabric, to, bytes.len(), Access::WRITE)
+            && self.engine.put_at_once(&mut self.fabric, to, bytes);
+        if !is_stored {
+            return self.put_long(to, bytes, origin, None, None);
+        }
+        self.engine.statistics.puts += 1;
+        self.engine.bump_own(origin);
+        Ok(())
     }
 
     /// The slow path: the region is not known yet, there is no credit, or the memory is not mapped.
@@ -78,25 +96,33 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         to: RemoteAddress,
         bytes: &[u8],
         counter: CounterName,
-        options: PutOptions,
+        origin: Option<Counter>,
     ) -> Result<()> {
         let mut polls = 0;
         loop {
             match self.engine.put_again(&mut self.fabric, to, bytes, counter)? {
                 Some(Posted::Done) => {
                     self.engine.statistics.puts += 1;
-                    self.engine.bump_own(options.origin);
+                    self.engine.bump_own(origin);
                     return Ok(());
                 }
                 Some(Posted::Retry) => self.wait_for_credit(&mut polls)?,
-                None => return self.put_long(to, bytes, options),
+                None => return self.put_long(to, bytes, origin, Some(counter), None),
             }
         }
     }
 
+    /// The general path. The counters are parameters of their own, so that the fast path keeps them in registers.
     #[inline(never)]
-    fn put_long(&mut self, to: RemoteAddress, bytes: &[u8], options: PutOptions) -> Result<()> {
-        self.run(Put { to, options }, bytes)
+    fn put_long(
+        &mut self,
+        to: RemoteAddress,
+        bytes: &[u8],
+        origin: Option<Counter>,
+        target: Option<CounterName>,
+        completion: Option<Counter>,
+    ) -> Result<()> {
+        self.run(Put { to, options: PutOptions { origin, target, completion } }, bytes)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use am_core_engine::protocol::{End, Issued};
 
-use crate::buffer::RemoteAddress;
+use crate::buffer::{Access, RemoteAddress};
 use crate::context::Context;
 use crate::counter::Counter;
 use crate::error::{Error, Result};
@@ -28,7 +28,33 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// # Errors
     /// A word that is not exposed for writing, or not aligned to its size; a floating-point operation on a word of 8 or 16 bits; a dead
     /// target; a call inside a handler.
+    #[inline(always)]
     pub fn rmw(&mut self, at: RemoteAddress, width: Width, operation: AtomicOp) -> Result<u64> {
+        let may_be_at_once = in_handler::is_unmarked();
+        if may_be_at_once && let Some(old) = self.engine.rmw_at_once(&mut self.fabric, at, width, operation) {
+            self.progress_at_times();
+            return Ok(old);
+        }
+        self.rmw_long(at, width, operation, may_be_at_once)
+    }
+
+    /// The slow path: the region is not known yet, or the memory is not mapped.
+    #[inline(never)]
+    fn rmw_long(
+        &mut self,
+        at: RemoteAddress,
+        width: Width,
+        operation: AtomicOp,
+        may_be_at_once: bool,
+    ) -> Result<u64> {
+        let len = width.bytes() as usize;
+        if may_be_at_once
+            && self.engine.find_at_once(&mut self.fabric, at, len, Access::READ_WRITE)
+            && let Some(old) = self.engine.rmw_at_once(&mut self.fabric, at, width, operation)
+        {
+            self.progress_in_passing();
+            return Ok(old);
+        }
         in_handler::check("rmw")?;
         let _span = Span::begin("rmw");
         let RmwHandle { op, .. } = self.begin_rmw(at, width, operation, None)?;

@@ -706,6 +706,7 @@ fn kernel_outcome(result: std::io::Result<()>) -> Result<Copied, ClaimFault> {
 ///
 /// # Errors
 /// The word is not aligned, or not 1, 2, 4 or 8 bytes long.
+#[inline(always)]
 pub fn update_word(word: CheckedRange<'_>, operation: AtomicOp) -> Result<u64, ClaimFault> {
     let width = Width::of_bytes(word.len()).ok_or(ClaimFault::Misaligned)?;
     // SAFETY: the range has the live bytes of the width (`CheckedRange::new`); words of exposed memory are accessed by atomics and copies.

@@ -610,6 +610,16 @@ impl<D: Device> Memory for ViaFabric<D> {
         self.nic.device.write_mapped(remote(at, bytes.len() as u64), bytes)
     }
 
+    #[inline(always)]
+    fn read_mapped(&mut self, from: RemoteAddress, to: &mut [u8]) -> bool {
+        self.nic.device.read_mapped(remote(from, to.len() as u64), to)
+    }
+
+    #[inline(always)]
+    fn atomic_mapped(&mut self, at: RemoteAddress, width: Width, operation: AtomicOp) -> Option<u64> {
+        self.nic.device.atomic_mapped(remote(at, width.bytes()), operation)
+    }
+
     fn atomic(
         &mut self,
         at: RemoteAddress,

@@ -2,11 +2,12 @@
 
 use super::Check;
 use super::common::{everyone, next, pattern, previous};
-use am_core::buffer::Access;
+use am_core::buffer::{Access, Grant, RemoteAddress};
 use am_core::context::Context;
 use am_core::error::{Error, Fault};
 use am_core::fabric::{AtomicOp, Fabric, Width};
 use am_core::in_handler;
+use am_core::task::ContextNumber;
 use am_core::{GetOptions, PutOptions};
 
 pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
@@ -91,6 +92,10 @@ fn mapped_ranges<F: Fabric>(context: &mut Context<F>) {
         assert_eq!(error.fault(), Fault::Caller, "{error}");
         assert_eq!(context.try_with_mapped(to.plus(41), 24, |_| ()), None, "outside");
     }
+    let grant = Grant { region: 0, generation: 0 };
+    let nowhere = RemoteAddress { context: ContextNumber(u8::MAX), grant, ..to };
+    let found = context.with_mapped(nowhere, 8, |_| ());
+    assert!(found.is_err() || !is_mapped && matches!(found, Ok(None)), "no task has this context");
     let again = context.try_with_mapped(to.plus(40), 24, |range| range.len());
     // Marks are never cleared, so a process without marks had none in the call before. Other tests of the process may run handlers.
     if again.is_some() || in_handler::is_unmarked_process() {

@@ -82,6 +82,7 @@ pub(super) fn atomic_of(code: u16, first: u64, second: u64) -> Option<(Width, At
 }
 
 /// Whether words of this width support the operation.
+#[inline]
 pub(super) fn has_operation(width: Width, operation: AtomicOp) -> bool {
     width.bytes() >= 4 || !operation.is_float()
 }

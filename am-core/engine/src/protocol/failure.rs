@@ -32,6 +32,7 @@ impl<U: UserCode> Engine<U> {
             return Ok(());
         }
         self.failed.push((task, how));
+        self.note_losses();
         self.attention = true;
         self.counters.note_purged(task);
         self.purges.forget(|endpoint| endpoint.task == task);
@@ -56,6 +57,7 @@ impl<U: UserCode> Engine<U> {
             return Ok(());
         }
         self.closed.push(endpoint);
+        self.note_losses();
         if endpoint.context == self.own.context {
             self.counters.note_purged(endpoint.task);
         }
@@ -137,10 +139,10 @@ impl<U: UserCode> Engine<U> {
         self.is_dead(endpoint.task) || self.closed.contains(&endpoint)
     }
 
-    /// Whether operations with all endpoints are allowed: no endpoint is known to be gone, and none is purged.
-    #[inline(always)]
-    pub(super) fn has_lost_nobody(&self) -> bool {
-        self.failed.is_empty() && self.closed.is_empty() && self.purges.refuses_nobody()
+    /// Finds out [`has_lost_nobody`](Self::has_lost_nobody) again, after a loss or the end of a purge.
+    pub(super) fn note_losses(&mut self) {
+        self.has_lost_nobody =
+            self.failed.is_empty() && self.closed.is_empty() && self.purges.refuses_nobody();
     }
 
     /// The error for operations with `endpoint`, if it is gone.

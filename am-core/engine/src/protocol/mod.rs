@@ -7,6 +7,7 @@ mod announce;
 mod answers;
 mod arrival;
 mod ask;
+mod at_once;
 mod cold;
 pub mod collective;
 mod due_handlers;
@@ -110,6 +111,8 @@ pub struct Engine<U: UserCode> {
     untold: Vec<(Peer, Refusal)>,
     barriers: Barriers,
     exchanges: Exchanges,
+    /// Whether operations with all endpoints are allowed: no endpoint is known to be gone, and none is purged.
+    has_lost_nobody: bool,
     failed: Vec<(TaskId, String)>,
     /// Contexts that their tasks have closed.
     closed: Vec<Endpoint>,
@@ -162,6 +165,7 @@ impl<U: UserCode> Engine<U> {
             untold: Vec::new(),
             barriers: Barriers::default(),
             exchanges: Exchanges::default(),
+            has_lost_nobody: true,
             failed: Vec::new(),
             closed: Vec::new(),
             own: fabric.world().endpoint(),

@@ -87,6 +87,7 @@ impl<U: UserCode> Engine<U> {
         let ended = self.end_all_with(peer, own, fabric, handlers);
         if !self.purges.refused.contains(&peer) {
             self.purges.refused.push(peer);
+            self.note_losses();
             self.pending.block();
         }
         // This task itself, and a peer that is gone, need not be told.
@@ -106,6 +107,7 @@ impl<U: UserCode> Engine<U> {
     pub fn resume(&mut self, peer: Peer) -> bool {
         let Some(at) = self.purges.refused.iter().position(|&refused| refused == peer) else { return false };
         self.purges.refused.swap_remove(at);
+        self.note_losses();
         self.pending.unblock();
         true
     }

@@ -474,7 +474,7 @@ impl<U: UserCode> Engine<U> {
     /// Whether [`check_target`](Self::check_target) allows every target. It may still refuse a range.
     #[inline(always)]
     pub fn allows_all_targets(&self) -> bool {
-        self.has_lost_nobody()
+        self.has_lost_nobody
     }
 
     /// Refuses a target with which operations are not possible, or a range that programs may not name.
@@ -483,7 +483,7 @@ impl<U: UserCode> Engine<U> {
     /// Those of [`target`](Self::target). `RemoteRange`: the grant is for one operation.
     #[inline(always)]
     pub fn check_target<F: Fabric>(&self, fabric: &mut F, at: RemoteAddress, len: u64) -> Result<()> {
-        if self.has_lost_nobody() && !at.grant.is_for_operation() {
+        if self.has_lost_nobody && !at.grant.is_for_operation() {
             return Ok(());
         }
         self.target(fabric, at.owner())?;

@@ -23,7 +23,7 @@ use am_contract::wait::Waker;
 use am_contract::world::{SystemError, World};
 use am_via_os::sched;
 use am_via_shm::layout::{ACCESS_READ, ACCESS_WRITE};
-use am_via_shm::regions::{Claim, Registration};
+use am_via_shm::regions::{Claim, Registration, update_word};
 use am_via_shm::{CheckedRange, HeapBlock, HeldRange, PrivateBytes, Storing};
 use am_via_vipl::below::{Completion, Device, Entry, FreeSlot, Link, News, Payload, ViNumber};
 use am_via_vipl::device::NICS_MAX;
@@ -472,6 +472,14 @@ unsafe impl Device for Wire {
 
     fn write_mapped(&mut self, at: (TaskId, Claim), bytes: &[u8]) -> bool {
         matches!(self.with_mapped(at, ACCESS_WRITE, |to| to.copy_from_slice(bytes)), Ok(Some(())))
+    }
+
+    fn read_mapped(&mut self, at: (TaskId, Claim), to: &mut [u8]) -> bool {
+        matches!(self.with_mapped(at, ACCESS_READ, |from| from.copy_to_slice(to)), Ok(Some(())))
+    }
+
+    fn atomic_mapped(&mut self, at: (TaskId, Claim), operation: AtomicOp) -> Option<u64> {
+        self.lend_mapped(at, |word| update_word(word, operation))?.ok()
     }
 
     fn atomic(

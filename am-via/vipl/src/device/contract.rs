@@ -232,6 +232,18 @@ pub unsafe trait Device: World + std::fmt::Debug {
         false
     }
 
+    /// Fills `to`, which has the length of the claim, with memory of a registration that [`find_mapped`](Self::find_mapped) found; returns whether it did. If not, the
+    /// registration was not found for reading, or has ended.
+    fn read_mapped(&mut self, _at: (TaskId, Claim), _to: &mut [u8]) -> bool {
+        false
+    }
+
+    /// Operates atomically on a word of a registration that [`find_mapped`](Self::find_mapped) found; returns the old value. `None`: the
+    /// registration was not found for reading and writing, or has ended, or the word is not aligned to its size.
+    fn atomic_mapped(&mut self, _at: (TaskId, Claim), _operation: AtomicOp) -> Option<u64> {
+        None
+    }
+
     /// Operates atomically on a word of 1, 2, 4 or 8 bytes in registered memory of a task.
     fn atomic(
         &mut self,

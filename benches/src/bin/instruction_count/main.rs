@@ -20,6 +20,8 @@
 //! unnoticed.
 
 mod kept;
+mod one_sided;
+mod path;
 mod paths;
 mod turns;
 
@@ -32,7 +34,7 @@ use clap::Parser;
 use clap::ValueEnum as _;
 
 use crate::kept::{Comparison, Kept};
-use crate::paths::Path;
+use crate::path::Path;
 use crate::turns::Pipes;
 
 /// Instructions per message, for sending and receiving separately.
@@ -81,7 +83,7 @@ enum Counted {
 }
 
 /// The counted paths, with their names for the reader. In a window, 64 requests are pending at once.
-const ROWS: [(&str, Counted, &[usize]); 34] = [
+const ROWS: [(&str, Counted, &[usize]); 40] = [
     ("MPI_Send", Counted::C("send"), &[8, 64, 1024]),
     ("MPI_Recv", Counted::C("receive"), &[8, 64, 1024]),
     ("MPI_Isend+Waitall/64", Counted::C("isend"), &[8]),
@@ -124,16 +126,28 @@ const ROWS: [(&str, Counted, &[usize]); 34] = [
     ("amsend_target", Counted::Rust(Path::AmsendTarget), &[8]),
     ("put", Counted::Rust(Path::Put), &[8]),
     ("put_target", Counted::Rust(Path::PutTarget), &[8]),
+    // On memory that both tasks have mapped.
+    ("put_no_counters", Counted::Rust(Path::PutAlone), &[8]),
+    ("get", Counted::Rust(Path::Get), &[8]),
+    ("rmw", Counted::Rust(Path::Rmw), &[8]),
+    ("pointer_write", Counted::Rust(Path::PointerWrite), &[8]),
+    ("pointer_read", Counted::Rust(Path::PointerRead), &[8]),
+    ("pointer_fetch_add", Counted::Rust(Path::PointerAdd), &[8]),
 ];
 
 /// The project's marks: maximum number of instructions of a message, for rows of 8 bytes.
-const MARKS: [(&str, f64); 6] = [
+const MARKS: [(&str, f64); 11] = [
     ("MPI_Send", 150.0),
     ("MPI_Recv", 280.0),
     ("MPI_Isend+Waitall/64", 150.0),
     ("MPI_Irecv+Waitall/64", 200.0),
     ("amsend", 110.0),
     ("put", 110.0),
+    ("put_no_counters", 60.0),
+    ("get", 60.0),
+    ("pointer_write", 15.0),
+    ("pointer_read", 15.0),
+    ("pointer_fetch_add", 15.0),
 ];
 
 /// The mark of a row, with the verdict on its count; an empty text for a row without a mark.

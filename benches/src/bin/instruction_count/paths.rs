@@ -9,45 +9,23 @@ use am_core::task::TaskId;
 use am_core::{AmOptions, Context, PutOptions};
 use am_examples::Failure;
 use am_via::{ShmFabric, Task};
-use clap::ValueEnum;
 use mpi_over_am::{Communicator, Environment};
 
+use crate::one_sided;
+use crate::path::{COUNTED, Path, each};
 use crate::turns::Turns;
-
-/// The counted action of rank 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Path {
-    /// amsend of one-way messages, at the origin.
-    Amsend,
-    /// amsend of one-way messages, at the target.
-    AmsendTarget,
-    /// put with a target counter, at the origin.
-    Put,
-    /// put with a target counter, at the target.
-    PutTarget,
-    /// A blocking send of the Rust interface.
-    Send,
-    /// A blocking receive of the Rust interface.
-    Receive,
-}
-
-/// Messages before the counted ones: they connect the two tasks and touch memory for the first time.
-const UNCOUNTED: u32 = 256;
-const COUNTED: u32 = 1;
 
 pub(crate) fn run(path: Path, bytes: usize, messages: u32, turns: &FilePath) -> Result<(), Failure> {
     match path {
         Path::Amsend | Path::AmsendTarget | Path::Put | Path::PutTarget => core(path, bytes, messages, turns),
+        Path::PutAlone
+        | Path::Get
+        | Path::Rmw
+        | Path::PointerWrite
+        | Path::PointerRead
+        | Path::PointerAdd => one_sided::run(path, messages, turns),
         Path::Send | Path::Receive => mpi(path, bytes, messages, turns),
     }
-}
-
-/// Runs `step` for each message, with `false` for the messages that are not counted, and then with `true`.
-fn each(messages: u32, mut step: impl FnMut(bool) -> Result<(), Failure>) -> Result<(), Failure> {
-    for i in 0..UNCOUNTED + messages {
-        step(i >= UNCOUNTED)?;
-    }
-    Ok(())
 }
 
 /// The state for am-core messages between the two tasks.

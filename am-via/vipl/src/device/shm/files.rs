@@ -302,7 +302,11 @@ impl Files {
     }
 
     /// Whether the task has closed the context `at`.
+    ///
+    /// # Errors
+    /// There is no such context; the task's file cannot be opened.
     pub(super) fn is_closed(&mut self, at: Endpoint) -> Result<bool, DeviceError> {
+        at.check(self.layout.num_tasks, NICS_MAX)?;
         let header = self.header(at.task.0)?;
         // Acquire ("context closed"): pairs with the Release in `set_closed`; everything that the context sent before
         // is visible.

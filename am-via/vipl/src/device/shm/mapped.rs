@@ -1,13 +1,14 @@
 //! How a NIC accesses memory of a peer that is mapped here.
 
 use am_via_shm::Copied;
+use am_via_shm::Lent;
 use am_via_shm::regions::{Claim, ClaimFault};
 
 use super::Shm;
 use crate::device::{DeviceError, TaskId, Transfer};
 
 impl Shm {
-    /// Finds memory of a peer, for `lend_mapped` and `write_mapped`; returns whether the memory is mapped here.
+    /// Finds memory of a peer, for [`lend`](Self::lend); returns whether the memory is mapped here.
     pub(super) fn find(
         &mut self,
         (TaskId(task), claim): (TaskId, Claim),
@@ -18,6 +19,13 @@ impl Shm {
         }
         let lent = self.mapped.lend((&self.hazard, self.barrier), task, claim, need)?;
         Ok(lent.is_some())
+    }
+
+    /// Lends memory of a peer whose region [`find`](Self::find) has found; `None` if the region is not known with the rights `need` (or no
+    /// longer), or not mapped here.
+    #[inline(always)]
+    pub(super) fn lend(&self, (TaskId(task), claim): (TaskId, Claim), need: u32) -> Option<Lent<'_>> {
+        self.mapped.lend((&self.hazard, self.barrier), task, claim, need).unwrap_or_default()
     }
 
     /// Finds the region of a peer's memory; returns whether that memory is accessible.

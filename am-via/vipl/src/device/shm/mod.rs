@@ -664,27 +664,29 @@ unsafe impl Device for Shm {
     }
 
     #[inline(always)]
-    fn lend_mapped<R>(
-        &mut self,
-        (TaskId(task), claim): (TaskId, Claim),
-        call: impl FnOnce(CheckedRange<'_>) -> R,
-    ) -> Option<R> {
-        let need = ACCESS_READ | ACCESS_WRITE;
-        match self.mapped.lend((&self.hazard, self.barrier), task, claim, need) {
-            Ok(Some(lent)) => Some(call(lent.range())),
-            _ => None,
-        }
+    fn lend_mapped<R>(&mut self, at: (TaskId, Claim), call: impl FnOnce(CheckedRange<'_>) -> R) -> Option<R> {
+        let lent = self.lend(at, ACCESS_READ | ACCESS_WRITE)?;
+        Some(call(lent.range()))
     }
 
     #[inline(always)]
-    fn write_mapped(&mut self, (TaskId(task), claim): (TaskId, Claim), bytes: &[u8]) -> bool {
-        match self.mapped.lend((&self.hazard, self.barrier), task, claim, ACCESS_WRITE) {
-            Ok(Some(lent)) => {
-                lent.range().copy_from_slice(bytes);
-                true
-            }
-            _ => false,
-        }
+    fn write_mapped(&mut self, at: (TaskId, Claim), bytes: &[u8]) -> bool {
+        let Some(lent) = self.lend(at, ACCESS_WRITE) else { return false };
+        lent.range().copy_from_slice(bytes);
+        true
+    }
+
+    #[inline(always)]
+    fn read_mapped(&mut self, at: (TaskId, Claim), to: &mut [u8]) -> bool {
+        let Some(lent) = self.lend(at, ACCESS_READ) else { return false };
+        lent.range().copy_to_slice(to);
+        true
+    }
+
+    #[inline(always)]
+    fn atomic_mapped(&mut self, at: (TaskId, Claim), operation: AtomicOp) -> Option<u64> {
+        let lent = self.lend(at, ACCESS_READ | ACCESS_WRITE)?;
+        update_word(lent.range(), operation).ok()
     }
 
     fn atomic(
