@@ -1,5 +1,5 @@
-//! For programs that see one memory over all tasks (PGAS): a symmetric heap, typed segments of it, global pointers, and
-//! futures.
+//! For programs that see one memory over all tasks (PGAS): a symmetric heap, typed segments of it, global pointers,
+//! futures, and aggregated messages.
 //!
 //! * All tasks make a [`SymmetricHeap`] together, once. Every task then allocates from its own part without a message: the same calls in
 //!   the same order give the same offsets in every task.
@@ -9,6 +9,7 @@
 //!   segment.
 //! * A [`Session`] makes futures of operations that own their buffers, of calls, and of waits for counters, for any single-threaded
 //!   executor, and has a small executor of its own ([`Session::block_on`]).
+//! * An [`Aggregator<T>`] sends many small items in one message, for updates that need not be done at once.
 //!
 //! Element types are plain old data ([`bytemuck::Pod`]): any bytes that a peer writes are a valid value of the type.
 //!
@@ -29,11 +30,13 @@
 //! });
 //! ```
 
+mod aggregator;
 mod heap;
 mod pointer;
 mod segment;
 mod session;
 
+pub use aggregator::{Aggregator, items};
 pub use heap::SymmetricHeap;
 pub use pointer::{GlobalPointer, Word};
 pub use segment::Segment;

@@ -26,8 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use am_core::Context;
 use am_core::handler::{Answer, HandlerId};
-use am_core::pgas::Segment;
-use am_examples::aggregate::{self, Aggregator};
+use am_core::pgas::{self, Aggregator, Segment};
 use am_examples::failure::agree;
 use am_examples::graph500::{UNREACHED, Validator, edges_of, owner, pack, unpack};
 use am_examples::kronecker::Kronecker;
@@ -158,17 +157,17 @@ impl Handlers {
         reached: &Arc<Segment<u64>>,
         inbox: &Arc<Inbox>,
     ) -> Result<Self, Failure> {
-        let (into, mut scratch) = (Arc::clone(inbox), Vec::new());
+        let into = Arc::clone(inbox);
         let edges = context.register_handler(move |message| {
             let mut edges = lock(&into.edges);
-            aggregate::items(message, &mut scratch, |[edge]| edges.push(edge));
+            pgas::items(message, |edge| edges.push(edge));
             Answer::discard()
         })?;
-        let (reached, into, mut scratch) = (Arc::clone(reached), Arc::clone(inbox), Vec::new());
+        let (reached, into) = (Arc::clone(reached), Arc::clone(inbox));
         let visit = context.register_handler(move |message| {
             let mut next = lock(&into.reached);
             let level = into.level.load(Ordering::Relaxed);
-            aggregate::items(message, &mut scratch, |[visit]| {
+            pgas::items(message, |visit| {
                 let (place, parent) = unpack(visit);
                 if reach(&reached, place, parent, level) {
                     next.push(place);
@@ -215,14 +214,14 @@ impl Part {
         inbox: Arc<Inbox>,
     ) -> Result<Self, Failure> {
         let tasks = context.num_tasks();
-        let mut aggregator = Aggregator::new(context, handlers.edges, BATCH);
+        let mut aggregator = Aggregator::new(context, handlers.edges, BATCH)?;
         for (from, to) in edges_of(context, graph, context.task().0 == 0) {
             if from == to {
                 continue;
             }
             for (one, other) in [(from, to), (to, from)] {
                 let (task, place) = owner(one, tasks);
-                aggregator.push(context, task, [pack(place, other)])?;
+                aggregator.push(context, task, pack(place, other))?;
             }
         }
         aggregator.flush(context)?;
@@ -294,7 +293,7 @@ impl Part {
     /// Searches from `root` and returns the number of levels.
     fn search(&mut self, context: &mut Context<ShmFabric>, root: u32) -> Result<u32, Failure> {
         let tasks = context.num_tasks();
-        let mut aggregator = Aggregator::new(context, self.handlers.visit, BATCH);
+        let mut aggregator = Aggregator::new(context, self.handlers.visit, BATCH)?;
         let mut frontier = Vec::new();
         let (task, place) = owner(root, tasks);
         if task == context.task() && reach(&self.reached, place, root, 0) {
@@ -318,7 +317,7 @@ impl Part {
                     *word |= bit;
                     let (task, place) = owner(vertex, tasks);
                     if task != context.task() {
-                        aggregator.push(context, task, [pack(place, parent)])?;
+                        aggregator.push(context, task, pack(place, parent))?;
                     } else if reach(&self.reached, place, parent, level) {
                         next.push(place);
                     }

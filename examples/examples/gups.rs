@@ -28,13 +28,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use am_core::handler::{Answer, HandlerId};
-use am_core::pgas::Segment;
+use am_core::pgas::{self, Aggregator, Segment};
 use am_core::task::TaskId;
 use am_core::{AmOptions, Context};
-use am_examples::aggregate::{self, Aggregator};
 use am_examples::failure::agree;
 use am_examples::progress::Progress;
 use am_examples::random_access::{next, start};
+use am_examples::user_header;
 use am_examples::{Failure, arguments, kernel};
 use am_via::{ShmFabric, Task};
 use clap::{Parser, ValueEnum};
@@ -147,13 +147,13 @@ fn register(context: &mut Context<ShmFabric>, table: &Arc<Segment<u64>>) -> Resu
     };
     let one = Arc::clone(table);
     let one = context.register_handler(move |message| {
-        let [place, number] = aggregate::words(message.uhdr);
+        let [place, number] = user_header::words(message.uhdr);
         change(&one, place, number);
         Answer::discard()
     })?;
-    let (many, mut scratch) = (Arc::clone(table), Vec::new());
+    let many = Arc::clone(table);
     let many = context.register_handler(move |message| {
-        aggregate::items(message, &mut scratch, |[place, number]| change(&many, place, number));
+        pgas::items(message, |[place, number]: [u64; 2]| change(&many, place, number));
         Answer::discard()
     })?;
     Ok([one, many])
@@ -169,8 +169,8 @@ fn update(
 ) -> Result<(), Failure> {
     let own = u64::from(context.task().0);
     let (first, updates) = kernel::share(layout.words() * UPDATES_A_WORD, layout.tasks, own);
-    let words_a_message = 2 * LOOK_AHEAD / usize::try_from(layout.tasks).unwrap_or(1);
-    let mut aggregator = Aggregator::new(context, many, words_a_message.max(2));
+    let updates_a_message = LOOK_AHEAD / usize::try_from(layout.tasks).unwrap_or(1);
+    let mut aggregator = Aggregator::new(context, many, updates_a_message)?;
     let mut progress = Progress::count(updates, own == 0);
     let mut number = start(first);
     let mut left = updates;

@@ -25,13 +25,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use am_core::handler::{Answer, HandlerId};
-use am_core::pgas::Segment;
+use am_core::pgas::{self, Aggregator, Segment};
 use am_core::task::TaskId;
 use am_core::{AmOptions, Context};
-use am_examples::aggregate::{self, Aggregator};
 use am_examples::alltoallv::alltoallv;
 use am_examples::failure::agree;
 use am_examples::progress::Progress;
+use am_examples::user_header;
 use am_examples::{Failure, arguments, kernel, random};
 use am_via::{ShmFabric, Task};
 use clap::{Parser, ValueEnum};
@@ -179,13 +179,13 @@ impl Handlers {
         };
         let one = Arc::clone(table);
         let one = context.register_handler(move |message| {
-            let [index] = aggregate::words(message.uhdr);
+            let [index] = user_header::words(message.uhdr);
             add(&one, index);
             Answer::discard()
         })?;
-        let (many, mut scratch) = (Arc::clone(table), Vec::new());
+        let many = Arc::clone(table);
         let many = context.register_handler(move |message| {
-            aggregate::items(message, &mut scratch, |[index]| add(&many, index));
+            pgas::items(message, |index| add(&many, index));
             Answer::discard()
         })?;
         Ok(Self { one, many })
@@ -205,7 +205,7 @@ impl Way<'_> {
         let seed = random::stream(SEED, own);
         let (updates, total) = (self.arguments.updates, self.table.total());
         let batch = usize::try_from(self.arguments.batch).unwrap_or(usize::MAX);
-        let mut aggregator = Aggregator::new(context, self.handlers.many, batch);
+        let mut aggregator = Aggregator::new(context, self.handlers.many, batch)?;
         let mut progress = Progress::count(updates, self.shown);
         for start in (0..updates).step_by(SHOWN_EVERY as usize) {
             let end = (start + SHOWN_EVERY).min(updates);
@@ -225,7 +225,7 @@ impl Way<'_> {
                             AmOptions::default(),
                         )?;
                     }
-                    By::Aggregated => aggregator.push(context, target, [place])?,
+                    By::Aggregated => aggregator.push(context, target, place)?,
                     By::Alltoallv | By::All => {}
                 }
             }

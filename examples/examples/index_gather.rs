@@ -24,13 +24,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use am_core::handler::{Answer, Completion, HandlerId, Reply};
-use am_core::pgas::Segment;
+use am_core::pgas::{self, Aggregator, Segment};
 use am_core::task::TaskId;
 use am_core::{AmOptions, Context};
-use am_examples::aggregate::{self, Aggregator};
 use am_examples::alltoallv::alltoallv;
 use am_examples::failure::agree;
 use am_examples::progress::Progress;
+use am_examples::user_header;
 use am_examples::{Failure, arguments, kernel, random};
 use am_via::{ShmFabric, Task};
 use clap::{Parser, ValueEnum};
@@ -171,28 +171,28 @@ impl Handlers {
     ) -> Result<Self, Failure> {
         let into = Arc::clone(got);
         let tell = context.register_handler(move |message| {
-            let [slot, value] = aggregate::words(message.uhdr);
+            let [slot, value] = user_header::words(message.uhdr);
             into.set(slot, value);
             Answer::discard()
         })?;
         let from = Arc::clone(table);
         let ask = context.register_handler(move |message| {
-            let [place, slot] = aggregate::words::<2>(message.uhdr);
+            let [place, slot] = user_header::words::<2>(message.uhdr);
             let answer = from.get(place).ok().map(|value| [slot.to_le_bytes(), value.to_le_bytes()].concat());
             let reply = answer.and_then(|answer| Reply::new(tell, &answer));
             reply.map_or(Answer::discard(), |reply| Answer::consumed(Completion::Reply(reply)))
         })?;
         let questions = Questions::default();
-        let (queue, mut scratch) = (Arc::clone(&questions), Vec::new());
+        let queue = Arc::clone(&questions);
         let ask_many = context.register_handler(move |message| {
             let source = message.source.task;
             let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
-            aggregate::items(message, &mut scratch, |[place, slot]| queue.push((source, place, slot)));
+            pgas::items(message, |[place, slot]: [u64; 2]| queue.push((source, place, slot)));
             Answer::discard()
         })?;
-        let (into, mut scratch) = (Arc::clone(got), Vec::new());
+        let into = Arc::clone(got);
         let tell_many = context.register_handler(move |message| {
-            aggregate::items(message, &mut scratch, |[slot, value]| into.set(slot, value));
+            pgas::items(message, |[slot, value]: [u64; 2]| into.set(slot, value));
             Answer::discard()
         })?;
         let finished_tasks = Arc::new(AtomicU64::new(0));
@@ -275,9 +275,9 @@ impl Way<'_> {
     }
 
     fn aggregated(&mut self, context: &mut Context<ShmFabric>) -> Result<(), Failure> {
-        let batch = usize::try_from(self.arguments.batch * 2).unwrap_or(usize::MAX);
-        let mut questions = Aggregator::new(context, self.handlers.ask_many, batch);
-        let mut answers = Aggregator::new(context, self.handlers.tell_many, batch);
+        let batch = usize::try_from(self.arguments.batch).unwrap_or(usize::MAX);
+        let mut questions = Aggregator::new(context, self.handlers.ask_many, batch)?;
+        let mut answers = Aggregator::new(context, self.handlers.tell_many, batch)?;
         for number in self.numbers() {
             let (task, place) = self.place(number);
             questions.push(context, task, [place, number])?;
@@ -310,7 +310,11 @@ impl Way<'_> {
     }
 
     /// Answers the questions received so far.
-    fn answer(&mut self, context: &mut Context<ShmFabric>, answers: &mut Aggregator) -> Result<(), Failure> {
+    fn answer(
+        &mut self,
+        context: &mut Context<ShmFabric>,
+        answers: &mut Aggregator<[u64; 2]>,
+    ) -> Result<(), Failure> {
         // Releases the lock before sending, because sending may run handlers.
         let questions = std::mem::take(&mut *self.handlers.questions());
         for (task, place, slot) in questions {

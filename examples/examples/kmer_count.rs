@@ -22,13 +22,13 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use am_core::handler::{Answer, HandlerId};
-use am_core::pgas::Segment;
+use am_core::pgas::{self, Aggregator, Segment};
 use am_core::task::TaskId;
 use am_core::{AmOptions, Context};
-use am_examples::aggregate::{self, Aggregator};
 use am_examples::failure::agree;
 use am_examples::kmers::{self, K_MAX, KmerTable, Reads};
 use am_examples::progress::Progress;
+use am_examples::user_header;
 use am_examples::{Failure, arguments, kernel, random};
 use am_via::{ShmFabric, Task};
 use clap::{Parser, ValueEnum};
@@ -112,7 +112,7 @@ fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {
         let mut way = match (by, &remote) {
             (By::Rmw, Some(remote)) => Way::Rmw(remote),
             (By::Amsend, _) => Way::Amsend(handlers),
-            _ => Way::Aggregated(Aggregator::new(&context, handlers[1], BATCH)),
+            _ => Way::Aggregated(Aggregator::new(&context, handlers[1], BATCH)?),
         };
         let (result, seconds) =
             kernel::timed(&mut context, |context| Ok(count(context, reads, k, &mut way)))?;
@@ -146,14 +146,14 @@ fn register(
     // Handlers run in the program's thread, inside its calls, so the lock is never contended.
     let into = Arc::clone(table);
     let one = context.register_handler(move |message| {
-        let [kmer] = aggregate::words(message.uhdr);
+        let [kmer] = user_header::words(message.uhdr);
         into.lock().unwrap_or_else(PoisonError::into_inner).add(kmer);
         Answer::discard()
     })?;
-    let (into, mut scratch) = (Arc::clone(table), Vec::new());
+    let into = Arc::clone(table);
     let many = context.register_handler(move |message| {
         let mut table = into.lock().unwrap_or_else(PoisonError::into_inner);
-        aggregate::items(message, &mut scratch, |[kmer]| table.add(kmer));
+        pgas::items(message, |kmer| table.add(kmer));
         Answer::discard()
     })?;
     Ok([one, many])
@@ -163,7 +163,7 @@ fn register(
 enum Way<'a> {
     Rmw(&'a RemoteTable),
     Amsend([HandlerId; 2]),
-    Aggregated(Aggregator),
+    Aggregated(Aggregator<u64>),
 }
 
 /// Counts the words of this task's share of the reads.
@@ -182,7 +182,7 @@ fn count(context: &mut Context<ShmFabric>, reads: Reads, k: u32, way: &mut Way<'
                 Way::Amsend([one, _]) => {
                     context.amsend(target, *one, &kmer.to_le_bytes(), &[], AmOptions::default())?
                 }
-                Way::Aggregated(aggregator) => aggregator.push(context, target, [kmer])?,
+                Way::Aggregated(aggregator) => aggregator.push(context, target, kmer)?,
             }
         }
         if number % SHOWN_EVERY == SHOWN_EVERY - 1 {

@@ -2,7 +2,6 @@
 
 #![forbid(unsafe_code)]
 
-pub mod aggregate;
 pub mod alltoallv;
 pub mod application;
 pub mod arguments;
@@ -28,6 +27,7 @@ pub mod statistics;
 pub mod text;
 pub mod tiles;
 pub mod turn;
+pub mod user_header;
 pub mod waves;
 pub mod word_table;
 

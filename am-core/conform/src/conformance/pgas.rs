@@ -4,8 +4,8 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Poll, Wake, Waker};
 
 use super::Check;
@@ -15,8 +15,8 @@ use am_core::buffer::JobBuffer;
 use am_core::context::Context;
 use am_core::error::Error;
 use am_core::fabric::Fabric;
-use am_core::handler::HandlerSet;
-use am_core::pgas::{GlobalPointer, Segment, Session, SymmetricHeap, join_all};
+use am_core::handler::{Answer, HandlerSet};
+use am_core::pgas::{self, Aggregator, GlobalPointer, Segment, Session, SymmetricHeap, join_all};
 use am_core::task::TaskId;
 use am_core::transfer::AtomicOp;
 use am_core::{Get, GetOptions, Put, PutOptions};
@@ -28,6 +28,7 @@ pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
         ("pgas_bounds", bounds),
         ("pgas_words", words),
         ("pgas_scope", scope),
+        ("pgas_aggregated_items", aggregated_items),
         ("pgas_futures_block_on", |context| futures(context, OwnExecutor)),
         ("pgas_futures_other_executor", |context| futures(context, OtherExecutor)),
         ("pgas_future_dropped", future_dropped),
@@ -150,6 +151,39 @@ fn words<F: Fabric>(context: &mut Context<F>) {
     context.gfence().unwrap();
     drop((wide, narrow));
     heap.close(context).unwrap().unwrap();
+}
+
+/// All items arrive, those of a task in the order in which it has pushed them. An item for no task, or that no packet can hold, is refused.
+fn aggregated_items<F: Fabric>(context: &mut Context<F>) {
+    type Item = [u32; 3];
+    const ITEMS: u32 = 5000;
+    let got = Arc::new(Mutex::new(Vec::<(TaskId, Item)>::new()));
+    let into = Arc::clone(&got);
+    let take = super::common::register(context, move |message| {
+        let (source, mut got) = (message.source.task, into.lock().unwrap());
+        pgas::items(message, |item: Item| got.push((source, item)));
+        Answer::discard()
+    });
+    let (own, tasks) = (context.task().0, context.num_tasks());
+    context.gfence().unwrap();
+    let mut aggregator = Aggregator::<Item>::new(context, take, 1000).unwrap();
+    for number in 0..ITEMS {
+        aggregator.push(context, TaskId(number % tasks), [own, number, !number]).unwrap();
+    }
+    let error = aggregator.push(context, TaskId(tasks), [0; 3]).unwrap_err();
+    assert!(matches!(error, Error::UnknownTask { .. }), "{error}");
+    aggregator.flush(context).unwrap();
+    assert!(aggregator.messages() < u64::from(ITEMS) / 2 + u64::from(tasks), "{}", aggregator.messages());
+    let error = Aggregator::<[[u64; 512]; 256]>::new(context, take, 1).unwrap_err();
+    assert!(matches!(error, Error::Exhausted { needed: 0x10_0000, .. }), "{error}");
+    context.gfence().unwrap();
+    let got = std::mem::take(&mut *got.lock().unwrap());
+    for source in 0..tasks {
+        let items = got.iter().filter(|(from, _)| from.0 == source).map(|(_, item)| *item);
+        let expected = (own..ITEMS).step_by(tasks as usize).map(|number| [source, number, !number]);
+        assert!(items.eq(expected), "the items of {source}");
+    }
+    context.gfence().unwrap();
 }
 
 /// Typed transfers on borrowed memory, which the end of the scope waits for.
