@@ -232,8 +232,8 @@ pub unsafe trait Device: World + std::fmt::Debug {
         false
     }
 
-    /// Fills `to`, which has the length of the claim, with memory of a registration that [`find_mapped`](Self::find_mapped) found; returns whether it did. If not, the
-    /// registration was not found for reading, or has ended.
+    /// Fills `to`, which has the length of the claim, with memory of a registration that [`find_mapped`](Self::find_mapped) found; returns
+    /// whether it did. If not, the registration was not found for reading, or has ended.
     fn read_mapped(&mut self, _at: (TaskId, Claim), _to: &mut [u8]) -> bool {
         false
     }
