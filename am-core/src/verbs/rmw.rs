@@ -15,9 +15,17 @@ use crate::record::{self, Span};
 #[must_use = "the result waits until it is taken"]
 #[derive(Debug, PartialEq, Eq)]
 pub struct RmwHandle {
-    op: u32,
+    state: State,
     /// The identity of the context: another context uses the same numbers.
     context: u64,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum State {
+    /// The operation ended when it was started. The old value.
+    Ended(u64),
+    /// The operation's number.
+    Begun(u32),
 }
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
@@ -47,17 +55,13 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         operation: AtomicOp,
         may_be_at_once: bool,
     ) -> Result<u64> {
-        let len = width.bytes() as usize;
-        if may_be_at_once
-            && self.engine.find_at_once(&mut self.fabric, at, len, Access::READ_WRITE)
-            && let Some(old) = self.engine.rmw_at_once(&mut self.fabric, at, width, operation)
-        {
+        if may_be_at_once && let Some(old) = self.rmw_found(at, width, operation) {
             self.progress_in_passing();
             return Ok(old);
         }
         in_handler::check("rmw")?;
         let _span = Span::begin("rmw");
-        let RmwHandle { op, .. } = self.begin_rmw(at, width, operation, None)?;
+        let op = self.begin_rmw(at, width, operation, None)?;
         self.progress_in_passing();
         self.wait_op(op).0
     }
@@ -74,8 +78,31 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         operation: AtomicOp,
         origin: Option<Counter>,
     ) -> Result<RmwHandle> {
+        let context = self.identity;
+        if in_handler::is_unmarked()
+            && let Some(old) = self.rmw_mapped(at, width, operation)
+        {
+            self.engine.bump_own(origin);
+            return Ok(RmwHandle { state: State::Ended(old), context });
+        }
         in_handler::check("rmw_nonblocking")?;
-        self.begin_rmw(at, width, operation, origin)
+        let op = self.begin_rmw(at, width, operation, origin)?;
+        Ok(RmwHandle { state: State::Begun(op), context })
+    }
+
+    /// Carries the operation out if the word's memory is mapped here; returns the old value.
+    #[inline]
+    fn rmw_mapped(&mut self, at: RemoteAddress, width: Width, operation: AtomicOp) -> Option<u64> {
+        let old = self.engine.rmw_at_once(&mut self.fabric, at, width, operation);
+        old.or_else(|| self.rmw_found(at, width, operation))
+    }
+
+    /// [`rmw_mapped`](Self::rmw_mapped) for memory that nothing has accessed yet.
+    #[inline(never)]
+    fn rmw_found(&mut self, at: RemoteAddress, width: Width, operation: AtomicOp) -> Option<u64> {
+        let len = width.bytes() as usize;
+        let is_found = self.engine.find_at_once(&mut self.fabric, at, len, Access::READ_WRITE);
+        if is_found { self.engine.rmw_at_once(&mut self.fabric, at, width, operation) } else { None }
     }
 
     /// Like [`rmw`](Self::rmw), but does not return the old value, and does not wait. `origin` is incremented when the operation is done.
@@ -89,6 +116,10 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         operation: AtomicOp,
         origin: Option<Counter>,
     ) -> Result<()> {
+        if in_handler::is_unmarked() && self.rmw_mapped(at, width, operation).is_some() {
+            self.engine.bump_own(origin);
+            return Ok(());
+        }
         in_handler::check("rmw_nonfetching")?;
         record::moved("rmw", at.task, width.bytes());
         let end = End { origin, ..End::default() };
@@ -101,11 +132,11 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         width: Width,
         operation: AtomicOp,
         origin: Option<Counter>,
-    ) -> Result<RmwHandle> {
+    ) -> Result<u32> {
         record::moved("rmw", at.task, width.bytes());
         let end = End { origin, ..End::held() };
         match self.engine.atomic(&mut self.fabric, at, width, operation, end)? {
-            Issued::Ongoing(op) => Ok(RmwHandle { op, context: self.identity }),
+            Issued::Ongoing(op) => Ok(op),
             // The operation is held for its result, so the engine always returns a number.
             Issued::Done => Err(Error::UnknownHandle { handle: 0 }),
         }
@@ -116,13 +147,17 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// # Errors
     /// The error of the rmw; a handle of another context.
     pub fn rmw_result(&mut self, handle: RmwHandle) -> Result<Result<u64, RmwHandle>> {
-        let unknown = Err(Error::UnknownHandle { handle: handle.op });
-        if handle.context != self.identity {
-            return unknown;
+        match handle.state {
+            State::Ended(old) if handle.context == self.identity => Ok(Ok(old)),
+            State::Begun(op) if handle.context == self.identity => {
+                if let Some(ended) = self.engine.ops.take_ended(op) {
+                    return ended.result.map(Ok).map_err(|error| *error);
+                }
+                let is_under_way = self.engine.ops.get(op).is_some();
+                if is_under_way { Ok(Err(handle)) } else { Err(Error::UnknownHandle { handle: op }) }
+            }
+            State::Ended(_) => Err(Error::UnknownHandle { handle: 0 }),
+            State::Begun(op) => Err(Error::UnknownHandle { handle: op }),
         }
-        if let Some(ended) = self.engine.ops.take_ended(handle.op) {
-            return ended.result.map(Ok).map_err(|error| *error);
-        }
-        if self.engine.ops.get(handle.op).is_some() { Ok(Err(handle)) } else { unknown }
     }
 }
