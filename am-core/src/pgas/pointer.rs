@@ -16,6 +16,8 @@ use crate::verbs::{Get, GetOptions, Put, PutOptions, Scope};
 
 /// An element of a segment in some task's memory, and the elements after it up to the end of that task's part.
 ///
+/// An operation on memory that this task has mapped ends in its call: a few checks, and the access itself.
+///
 /// It is a number, not a borrow: it may be stored, sent to other tasks ([`to_bytes`](Self::to_bytes)), and outlive its target. Each use is
 /// checked, and is an error if the memory is no longer exposed.
 pub struct GlobalPointer<T> {

@@ -43,8 +43,8 @@ pub struct Get<T = RemoteAddress> {
 }
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
-    /// Reads `to.len()` bytes at `from` (`LAPI_Get`). Returns when they have arrived. Makes progress, so that a program may wait for a flag
-    /// by reading it repeatedly.
+    /// Reads `to.len()` bytes at `from` (`LAPI_Get`). Returns when they have arrived. Makes progress, at least in every 64th
+    /// call, so that a program may wait for a flag by reading it repeatedly.
     ///
     /// # Errors
     /// A range that is not exposed for reading, a dead target, a call inside a handler; the failure of any task while the notice for the

@@ -31,7 +31,7 @@ enum State {
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// Carries out `operation` on the word at `at` and returns the old value (`LAPI_Rmw`). A compare-and-swap has replaced the value if it
     /// returns the expected one; LAPI's call returns only whether it did. For words of fewer than 64 bits, the low bits of the operands are
-    /// used. Makes progress, so that a program may wait for a lock by trying repeatedly.
+    /// used. Makes progress, at least in every 64th call, so that a program may wait for a lock by trying repeatedly.
     ///
     /// # Errors
     /// A word that is not exposed for writing, or not aligned to its size; a floating-point operation on a word of 8 or 16 bits; a dead

@@ -197,7 +197,7 @@ const TABLE: &[Known] = &[
     known(&["gtool", "gtoolfile"], "TOOL", "Intel MPI", Does::Refused, "write mpiexec -n N TOOL PROGRAM"),
     // Failures and signals
     known(&["disable-auto-cleanup", "enable-recovery", "continuous"], "", BOTH, Does::Pass("--keep-going"), "let the other tasks run on after one has failed; the job still ends if a task asks for its end"),
-    known(&["with-ft"], "WHAT", OPEN, Does::WithFt, "ulfm or mpi: as --keep-going; no: nothing"),
+    known(&["with-ft"], "FAULT-TOLERANCE", OPEN, Does::WithFt, "ulfm or mpi: as --keep-going; no: nothing"),
     known(&["disable-recovery"], "", OPEN, Does::Nothing, "a failure ends the job unless the program asks that it go on"),
     known(&["max-restarts"], "N", OPEN, Does::Refused, "start mpiexec again in a loop of the shell"),
     known(&["forward-signals"], "SIGNALS", OPEN, Does::Nothing, "SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP and SIGCONT are always forwarded"),
