@@ -11,8 +11,11 @@ static MPI_Op op, freed_op;
 static MPI_Group group, freed_group;
 static MPI_Win win, locked, dynamic, shared, freed_win;
 static MPI_Info info, freed_info;
-static MPI_Errhandler on_comm, on_win, on_session, freed_errhandler;
+static MPI_Errhandler on_comm, on_win, on_session, on_file, freed_errhandler;
 static MPI_Session session, freed_session;
+static MPI_File file, freed_file, made_file, null_file = MPI_FILE_NULL;
+static MPI_Offset made_offset;
+static char path[4096];
 static MPI_Request request, persistent, partitioned, generalized, freed_request, null_request = MPI_REQUEST_NULL;
 static MPI_Message message, freed_message = (MPI_Message)0x18000001, null_message = MPI_MESSAGE_NULL;
 static MPI_Status status;
@@ -51,6 +54,8 @@ static MPI_Request *bad_requests(void) {
 static void raise_comm(MPI_Comm *of, int *code, ...) { (void)of, (void)code; raised++; }
 static void raise_win(MPI_Win *of, int *code, ...) { (void)of, (void)code; raised++; }
 static void raise_session(MPI_Session *of, int *code, ...) { (void)of, (void)code; raised++; }
+static void raise_file(MPI_File *of, int *code, ...) { (void)of, (void)code; raised++; }
+static int extent_of(MPI_Datatype type, MPI_Aint *extent, void *extra) { (void)type, (void)extra; *extent = 4; return MPI_SUCCESS; }
 static void combine(void *in, void *inout, int *len, MPI_Datatype *type) { (void)in, (void)inout, (void)len, (void)type; }
 static void combine_c(void *in, void *inout, MPI_Count *len, MPI_Datatype *type) { (void)in, (void)inout, (void)len, (void)type; }
 static int query(void *extra, MPI_Status *of) { (void)extra, (void)of; return MPI_SUCCESS; }
@@ -63,6 +68,8 @@ static void make(void) {
     MPI_Comm_create_errhandler(raise_comm, &on_comm);
     MPI_Win_create_errhandler(raise_win, &on_win);
     MPI_Session_create_errhandler(raise_session, &on_session);
+    MPI_File_create_errhandler(raise_file, &on_file);
+    MPI_File_set_errhandler(MPI_FILE_NULL, on_file);
     MPI_Comm_create_errhandler(raise_comm, &freed_errhandler);
     MPI_Errhandler copy = freed_errhandler;
     MPI_Errhandler_free(&copy);
@@ -99,6 +106,12 @@ static void make(void) {
     MPI_Win_create(more, sizeof more, 1, MPI_INFO_NULL, comm, &freed_win);
     MPI_Win closed = freed_win;
     MPI_Win_free(&closed);
+    int mode = MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE;
+    MPI_File_open(comm, path, mode, MPI_INFO_NULL, &file);
+    MPI_File_set_errhandler(file, on_file);
+    MPI_File_open(comm, path, mode, MPI_INFO_NULL, &freed_file);
+    MPI_File shut = freed_file;
+    MPI_File_close(&shut);
     MPI_Info_create(&info);
     MPI_Info_set(info, "key", "value");
     MPI_Info_create(&freed_info);
@@ -188,6 +201,7 @@ static void outside(const char *when) {
 
 int main(int argc, char **argv) {
     setvbuf(stdout, NULL, _IOFBF, 1 << 16);
+    snprintf(path, sizeof path, "%s.file", argv[0]);
     if (argc > 1 && !strcmp(argv[1], "outside")) {
         outside("before MPI_Init");
         MPI_Init(&argc, &argv);
@@ -210,6 +224,7 @@ int main(int argc, char **argv) {
         printf("wrong: the communicator does not work any more\n");
     fflush(stdout);
     MPI_Win_unlock_all(locked);
+    MPI_File_close(&file);
     MPI_Finalize();
     return 0;
 }

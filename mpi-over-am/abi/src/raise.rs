@@ -267,5 +267,6 @@ pub(crate) static FILES: KeptErrhandler = KeptErrhandler::predefined(MPI_ERRORS_
 /// Runs the error handler of `MPI_FILE_NULL` for a failure that belongs to no open file.
 #[cold]
 pub(crate) fn raise_on_no_file(function: &str, failure: &Failure) -> c_int {
-    raise_through(FILES.get(), MPI_FILE_NULL.0, || "MPI_FILE_NULL".to_owned(), function, failure)
+    let of = || format!("rank {} of the job", rank_in_job());
+    raise_through(FILES.get(), MPI_FILE_NULL.0, of, function, failure)
 }
