@@ -56,6 +56,7 @@ fn a_death_leaves_a_file_to_the_others() {
             let before = file.shared_position().expect("rank 0 lives");
             file.write(Place::Shared, &number).expect("rank 0 lives");
             assert!(file.shared_position().expect("rank 0 lives") >= before + 8);
+            assert!(file.set_len(far).is_err(), "a collective call of a task that has died");
             end(environment, &world, &[0, 1, 3]);
             drop(file);
             // The name may be gone already: each survivor removes it.
