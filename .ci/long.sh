@@ -234,8 +234,14 @@ hosts() {
 # The models that have a limit. `.ci/run loom` checks the others completely.
 items_loom() {
     names_of with_loom cargo test -p am-via-shm -p am-core --release --lib loom_ -- --list | grep -F loom_tests:: | sed 's/^/unbounded_model /'
+    echo orders_of_agreement
 }
 
 unbounded_model() {
     LOOM_UNBOUNDED=1 with_loom some_tests_of cargo test -p am-via-shm -p am-core --release --lib -- --exact "$1"
+}
+
+# The model of the agreement after failures, with more tasks and deaths than in each run of the tests.
+orders_of_agreement() {
+    some_tests_of cargo test -p mpi-over-am --release --lib -- --ignored more_orders
 }
