@@ -31,15 +31,16 @@ impl Datatype {
 
     /// The type that this one is in a file, as a type of bytes. A constructor with counts and displacements in elements is applied to the
     /// type in the file; displacements, strides and bounds in bytes stay as they are, because programs compute them from
-    /// `MPI_File_get_type_extent`. If no size differs, the type stays as it is.
+    /// `MPI_File_get_type_extent`. If no size differs, and the type has no pair with a gap, it stays as it is.
     ///
     /// # Errors
     /// [`Error::TooLarge`](crate::Error::TooLarge).
     pub fn in_file(&self, size_of: &dyn Fn(Predefined) -> u64) -> Result<Self> {
-        let is_same = self.signature().all_basic(&|basic| size_of(basic) == basic.size());
+        let is_same =
+            self.signature().all_basic(&|basic| size_of(basic) == basic.size()) && !self.has_pair_with_gap();
         let Some(contents) = self.contents().filter(|contents| !contents.datatypes.is_empty()) else {
             // A pair with a gap has none in the file.
-            return if is_same && self.is_dense() {
+            return if is_same {
                 Ok(self.clone())
             } else {
                 Self::contiguous(self.bytes_in_file(size_of), &Predefined::Byte.into())
@@ -50,6 +51,14 @@ impl Datatype {
         }
         let types = contents.datatypes.iter().map(|datatype| datatype.in_file(size_of));
         made_of(contents, &types.collect::<Result<Vec<_>>>()?)
+    }
+
+    /// Whether the type is, or is made of, a predefined pair with a gap between its numbers or after them.
+    fn has_pair_with_gap(&self) -> bool {
+        match self.contents().filter(|contents| !contents.datatypes.is_empty()) {
+            Some(contents) => contents.datatypes.iter().any(Self::has_pair_with_gap),
+            None => !self.is_dense(),
+        }
     }
 }
 
@@ -174,5 +183,7 @@ mod tests {
         assert_eq!(gap.in_file(&Predefined::external32_size).unwrap(), gap);
         let pair: Datatype = Predefined::ShortInt.into();
         assert_eq!(in_file(&pair), (vec![(0, 6)], 6));
+        let pairs = Datatype::contiguous(2, &Predefined::DoubleInt.into()).unwrap();
+        assert_eq!(in_file(&pairs), (vec![(0, 24)], 24), "a pair has no gap in a larger type, either");
     }
 }

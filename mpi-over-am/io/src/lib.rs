@@ -12,7 +12,7 @@
 //! // Every second number of a file, from byte 100 on.
 //! let int = Datatype::predefined(Predefined::Int);
 //! let every_second = Datatype::resized(&int, 0, 8)?;
-//! let view = View::new(100, &int, &every_second, &Predefined::size, true)?;
+//! let view = View::new(100, &int, &every_second, true)?;
 //! assert_eq!(view.pieces(4, 8), [Piece { at: 108, len: 4 }, Piece { at: 116, len: 4 }]);
 //! assert_eq!(view.offset_of(8), 116);
 //! # Ok(())

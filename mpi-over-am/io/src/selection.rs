@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn a_regular_view_is_one_group_and_comes_back() {
         let every_third = Datatype::resized(&Predefined::Double.into(), 0, 24).unwrap();
-        let view = View::new(5, &Predefined::Double.into(), &every_third, &Predefined::size, true).unwrap();
+        let view = View::new(5, &Predefined::Double.into(), &every_third, true).unwrap();
         let (part, selection) = Selection::of_window(&view, &(16..8000), &(100..995));
         assert_eq!((part.start, selection.groups.len()), (32, 2));
         let mut message = Vec::new();

@@ -87,7 +87,6 @@ impl View {
     }
 
     /// A view from byte `displacement` on, of the parts that `filetype` selects, again and again. Offsets are in units of `etype`.
-    /// `size_of` returns the bytes that a number of a type has in the file.
     ///
     /// # Errors
     /// A view that no file can have, or, if it `is_written`, whose parts overlap.
@@ -95,14 +94,37 @@ impl View {
         displacement: u64,
         etype: &Datatype,
         filetype: &Datatype,
+        is_written: bool,
+    ) -> Result<Self, WrongView> {
+        Self::of_element(displacement, (etype, etype.size()), (filetype, filetype.clone()), is_written)
+    }
+
+    /// Like [`new`](Self::new), for a file whose numbers have the sizes that `size_of` returns.
+    ///
+    /// # Errors
+    /// Those of [`new`](Self::new).
+    pub fn of_sizes(
+        displacement: u64,
+        etype: &Datatype,
+        filetype: &Datatype,
         size_of: &dyn Fn(Predefined) -> u64,
+        is_written: bool,
+    ) -> Result<Self, WrongView> {
+        let element = filetype.in_file(size_of).map_err(|_| WrongView::TooLarge)?;
+        let etype_bytes = etype.bytes_in_file(size_of);
+        Self::of_element(displacement, (etype, etype_bytes), (filetype, element), is_written)
+    }
+
+    /// `etype_bytes` are the bytes of an elementary type in the file, and `element` is the file type there.
+    fn of_element(
+        displacement: u64,
+        (etype, etype_bytes): (&Datatype, u64),
+        (filetype, element): (&Datatype, Datatype),
         is_written: bool,
     ) -> Result<Self, WrongView> {
         if displacement >= END {
             return Err(WrongView::TooLarge);
         }
-        let etype_bytes = etype.bytes_in_file(size_of);
-        let element = filetype.in_file(size_of).map_err(|_| WrongView::TooLarge)?;
         if etype_bytes == 0 {
             return Err(WrongView::EmptyEtype);
         }
@@ -318,7 +340,7 @@ mod tests {
     }
 
     fn view(displacement: u64, filetype: &Datatype) -> View {
-        View::new(displacement, &int(), filetype, &Predefined::size, true).unwrap()
+        View::new(displacement, &int(), filetype, true).unwrap()
     }
 
     #[test]
@@ -353,7 +375,7 @@ mod tests {
         let back = Datatype::indexed(&[1, 1], &[4, 0], &int()).unwrap();
         let twice = Datatype::indexed(&[2, 1], &[0, 1], &int()).unwrap();
         let before = Datatype::indexed(&[1], &[-2], &int()).unwrap();
-        let new = |filetype, is_written| View::new(0, &int(), filetype, &Predefined::size, is_written);
+        let new = |filetype, is_written| View::new(0, &int(), filetype, is_written);
         assert_eq!(new(&back, false).unwrap_err(), WrongView::Unordered { at: 0, before: 16 });
         assert_eq!(new(&twice, true).unwrap_err(), WrongView::Overlapping { at: 4 });
         assert!(new(&twice, false).is_ok_and(|view| !view.is_increasing()));
@@ -382,14 +404,23 @@ mod tests {
     #[test]
     fn a_long_is_shorter_in_external32() {
         let long = Predefined::Long.into();
-        let external = View::new(0, &long, &long, &Predefined::external32_size, true).unwrap();
+        let external = View::of_sizes(0, &long, &long, &Predefined::external32_size, true).unwrap();
         assert_eq!((external.etype_bytes(), external.offset_of(8)), (4, 8));
         // The next long but one begins 8 bytes further on, not 16.
         let two = Datatype::vector(2, 1, 2, &long).unwrap();
-        let external = View::new(0, &long, &two, &Predefined::external32_size, true).unwrap();
+        let external = View::of_sizes(0, &long, &two, &Predefined::external32_size, true).unwrap();
         assert_eq!(
             external.pieces(0, 16),
             [0, 8, 20].map(|at| Piece { at, len: if at == 8 { 8 } else { 4 } })
         );
+    }
+    /// MPI 5.0 section 14.5: in native files, the extent is that of memory.
+    #[test]
+    fn a_pair_has_its_gap_as_in_memory_and_none_in_external32() {
+        let pair = Predefined::DoubleInt.into();
+        let native = View::new(0, &pair, &pair, true).unwrap();
+        assert_eq!(native.pieces(0, 24), [Piece { at: 0, len: 12 }, Piece { at: 16, len: 12 }]);
+        let external = View::of_sizes(0, &pair, &pair, &Predefined::external32_size, true).unwrap();
+        assert_eq!(external.pieces(0, 24), [Piece { at: 0, len: 24 }]);
     }
 }

@@ -110,7 +110,7 @@ impl Disk for TestDisk {
 fn blocks(displacement: u64, block: i64, step: i64) -> View {
     let byte = Predefined::Byte.into();
     let filetype = Datatype::resized(&Datatype::contiguous(block as u64, &byte).unwrap(), 0, step).unwrap();
-    View::new(displacement, &byte, &filetype, &Predefined::size, true).unwrap()
+    View::new(displacement, &byte, &filetype, true).unwrap()
 }
 
 fn read(disk: &TestDisk, view: &View, from: u64, to: &mut [u8]) -> Moved {

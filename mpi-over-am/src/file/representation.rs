@@ -50,6 +50,11 @@ impl Representation {
         }
     }
 
+    /// Whether types are in the file as they are in memory, with their gaps (MPI 5.0 sections 14.3 and 14.5).
+    pub(super) fn is_as_in_memory(&self) -> bool {
+        matches!(self, Self::Native | Self::Internal)
+    }
+
     /// A number that differs from those of other representations, in all tasks alike.
     pub(super) fn number(&self) -> u64 {
         let mut hasher = DefaultHasher::new();

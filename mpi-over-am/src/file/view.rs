@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use am_core::fabric::Fabric;
-use mpi_datatype::{Datatype, Predefined};
+use mpi_datatype::Datatype;
 use mpi_io::{AccessMode, View, WrongView};
 
 use super::File;
@@ -53,11 +53,14 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
                 self.opened.refused(ErrorClass::UnsupportedDatarep, what)
             })?;
             let is_written = self.mode.writes();
-            let new = |size_of: &dyn Fn(Predefined) -> u64| {
-                View::new(displacement, etype, filetype, size_of, is_written)
+            let view = if representation.is_as_in_memory() {
+                View::new(displacement, etype, filetype, is_written)
+            } else {
+                let view = representation.with_sizes(|size_of| {
+                    View::of_sizes(displacement, etype, filetype, size_of, is_written)
+                });
+                view.map_err(|what| self.opened.refused(ErrorClass::Conversion, what))?
             };
-            let view = representation.with_sizes(new);
-            let view = view.map_err(|what| self.opened.refused(ErrorClass::Conversion, what))?;
             let view = view.map_err(|wrong| self.opened.refused(class_of(&wrong), wrong.to_string()))?;
             let are_contiguous = view.is_contiguous();
             Ok(FileView { view, representation, are_contiguous })
@@ -113,7 +116,7 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
     /// More than 2^63 bytes; what a function of the program reports.
     pub fn type_extent(&self, datatype: &Datatype) -> Result<i64> {
         let representation = &self.view.get().representation;
-        if matches!(representation, Representation::Native | Representation::Internal) {
+        if representation.is_as_in_memory() {
             return Ok(datatype.extent());
         }
         let in_file = representation.with_sizes(|size_of| datatype.in_file(size_of));
