@@ -220,7 +220,11 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let (direct, peers) = (reached.direct_ranks(), reached.size());
         let (mut hosts, mut board) = (None, u32::MAX);
         if let Ok(mut state) = Turn::<F, L>::enter(&**shared) {
-            state.handlers().begin_communicator(context_id, reached.clone());
+            state.handlers().begin_communicator(
+                context_id,
+                reached.clone(),
+                other.as_ref().map(|_| group.clone()),
+            );
             board = state.schedules.boards.add(context_id, &group, rank);
             if other.is_none() {
                 hosts = Hosts::new(group.tasks().map(|task| state.context.host(task)), rank).map(Arc::new);

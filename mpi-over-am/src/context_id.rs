@@ -116,21 +116,25 @@ impl ContextIds {
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
     groups: HashMap<u32, Group>,
+    /// The local groups of inter-communicators.
+    local_groups: HashMap<u32, Group>,
     /// The communicator of the last [`sender`](Self::sender), and the number of its [direct ranks](Group::direct_ranks).
     recent: Option<(u32, u32)>,
 }
 
 impl Peers {
-    /// Adds a communicator: messages on it are exchanged with the ranks of this group.
-    pub(crate) fn begin(&mut self, context_id: u32, group: Group) {
+    /// Adds a communicator: messages on it are exchanged with the ranks of this group. An inter-communicator also has a local group.
+    pub(crate) fn begin(&mut self, context_id: u32, group: Group, local: Option<Group>) {
         self.recent = None;
         self.groups.insert(context_id, group);
+        self.local_groups.extend(local.map(|local| (context_id, local)));
     }
 
     /// Removes a communicator.
     pub(crate) fn end(&mut self, context_id: u32) {
         self.recent = None;
         self.groups.remove(&context_id);
+        self.local_groups.remove(&context_id);
     }
 
     /// Like [`task_of`](Self::task_of), but faster if the communicator is that of the last call.
@@ -151,6 +155,12 @@ impl Peers {
     /// The ranks that messages on a communicator are exchanged with.
     pub(crate) fn group(&self, context_id: ContextId) -> Option<&Group> {
         self.groups.get(&(context_id.0 - context_id.0 % SPACES))
+    }
+
+    /// The groups with all tasks of a communicator: one, or the two of an inter-communicator.
+    pub(crate) fn all_groups(&self, context_id: ContextId) -> impl Iterator<Item = &Group> {
+        let local = self.local_groups.get(&(context_id.0 - context_id.0 % SPACES));
+        self.group(context_id).into_iter().chain(local)
     }
 }
 

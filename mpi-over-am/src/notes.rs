@@ -19,6 +19,10 @@ pub(crate) struct Key {
     pub(crate) from: u32,
 }
 
+/// The tag of notes about communicators of all members of a parent: such notes match in the order of the calls. The leader sends none if it
+/// knows that a member has failed.
+pub(crate) const BY_ALL: i32 = -1;
+
 /// Two words; the tag decides their meaning.
 pub(crate) type Words = [u64; 2];
 
@@ -99,21 +103,17 @@ impl<R> Notes<R> {
         awaited.map(|(key, _)| TaskId(key.from))
     }
 
-    /// Removes the requests that wait for notes of this task, which is gone.
-    pub(crate) fn give_up(&mut self, from: TaskId) -> Vec<R> {
-        let of_task = self.queues.iter_mut().filter(|(key, _)| key.from == from.0);
-        let given_up = of_task.flat_map(|(_, queue)| queue.waiting.drain(..).map(|(_, request)| request));
-        let given_up = given_up.collect();
-        self.queues.retain(|_, queue| !queue.arrived.is_empty() || !queue.waiting.is_empty());
-        given_up
+    /// The keys of the notes that requests wait for.
+    pub(crate) fn awaited_keys(&self) -> Vec<Key> {
+        let awaited = self.queues.iter().filter(|(_, queue)| !queue.waiting.is_empty());
+        awaited.map(|(key, _)| *key).collect()
     }
 
-    /// Removes the requests that wait for notes about this communicator, which is revoked.
-    pub(crate) fn give_up_about(&mut self, context_id: u32) -> Vec<R> {
-        let about = self.queues.iter_mut().filter(|(key, _)| key.context_id == context_id);
-        let given_up = about.flat_map(|(_, queue)| queue.waiting.drain(..).map(|(_, request)| request));
-        let given_up = given_up.collect();
-        self.queues.retain(|_, queue| !queue.arrived.is_empty() || !queue.waiting.is_empty());
+    /// Removes the requests that wait for notes with this key, which will not come.
+    pub(crate) fn give_up(&mut self, key: Key) -> Vec<R> {
+        let Some(queue) = self.queues.get_mut(&key) else { return Vec::new() };
+        let given_up = queue.waiting.drain(..).map(|(_, request)| request).collect();
+        self.tidy(key);
         given_up
     }
 

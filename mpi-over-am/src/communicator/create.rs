@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorClass, Result};
 use crate::error_handler::ErrorHandler;
 use crate::group::Group;
 use crate::info::Info;
-use crate::notes::{Key, Slot, Words};
+use crate::notes::{BY_ALL, Key, Slot, Words};
 use crate::policy::LockPolicy;
 use crate::request_id::RequestId;
 use crate::state::State;
@@ -60,8 +60,8 @@ impl SplitType {
     }
 }
 
-/// The tag of notes about communicators that all members of a parent create: such notes match in the order of the calls.
-const BY_ALL: i32 = -1;
+/// The tag of notes about communicators of some members of a parent, for which all of them call. The leader sends them in any case.
+const BY_SOME: i32 = -2;
 /// The context id of notes about communicators without a parent. No communicator has it.
 const WITHOUT_PARENT: u32 = u32::MAX;
 
@@ -325,7 +325,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         info: &Info,
     ) -> Result<PendingCommunicator<F, L>> {
         let leader = self.group().task_of(0).expect("this task is a member");
-        let told = self.start_telling(leader, group.tasks(), (self.context_id, BY_ALL))?;
+        let told = self.start_telling(leader, group.tasks(), (self.context_id, BY_SOME))?;
         let inherited = InheritedState { topology, info: info.clone(), ..self.inherited_state() };
         Ok(self.pending(told, group.rank().is_some().then_some((group, None)), inherited))
     }

@@ -15,7 +15,7 @@ use crate::context_id::{SPACES, Space, needs_all_tasks};
 use crate::error::Error;
 use crate::group::Group;
 use crate::matching::{ContextId, Pattern};
-use crate::notes::{Key, Slot};
+use crate::notes::{BY_ALL, Key, Slot};
 use crate::request_id::RequestId;
 use crate::request_table::Phase;
 
@@ -192,10 +192,9 @@ impl MpiHandlers {
         self.advance_agreements();
     }
 
-    /// Adds a communicator: messages on it are exchanged with the ranks of `reached`. For an inter-communicator, `local` is the context id
-    /// of the communicator of the local group.
-    pub(crate) fn begin_communicator(&mut self, context_id: u32, reached: Group) {
-        self.peers.begin(context_id, reached);
+    /// Adds a communicator: messages on it are exchanged with the ranks of `reached`. An inter-communicator also has a `local` group.
+    pub(crate) fn begin_communicator(&mut self, context_id: u32, reached: Group, local: Option<Group>) {
+        self.peers.begin(context_id, reached, local);
         if self.failures.is_revoked(context_id) {
             self.trouble_begins();
             self.learn_members(context_id);
@@ -291,8 +290,8 @@ impl MpiHandlers {
         if let Some(revoked) = self.trouble_of(context_id) {
             return Some(revoked);
         }
-        let group = self.peers.group(ContextId(context_id))?;
-        self.failures.first_failed(group)
+        let mut groups = self.peers.all_groups(ContextId(context_id));
+        groups.find_map(|group| self.failures.first_failed(group))
     }
 
     /// Why a persistent request cannot be started: see [`trouble_of`](Self::trouble_of) and, for a collective,
@@ -395,20 +394,30 @@ impl MpiHandlers {
         }
     }
 
-    /// Ends the requests that wait for notes of lost tasks: a call that makes a communicator needs all of its tasks.
+    /// Ends the requests that wait for notes that will not come.
     #[cold]
     #[inline(never)]
     fn end_hopeless_notes(&mut self) {
-        for (task, lost) in &self.failures.lost {
-            for request in self.notes.give_up(*task) {
-                self.requests.end(request, Some(lost.error(*task)));
+        for key in self.notes.awaited_keys() {
+            if self.why_no_note(key).is_some() {
+                for request in self.notes.give_up(key) {
+                    let why = self.why_no_note(key);
+                    self.requests.end(request, why);
+                }
             }
         }
-        for &context_id in self.failures.revoked.keys() {
-            for request in self.notes.give_up_about(context_id) {
-                self.requests.end(request, self.failures.error_of_revoked(context_id));
-            }
+    }
+
+    /// Why a note may never come: its sender is lost; its communicator is revoked; or it is the leader's in a call that makes a
+    /// communicator, which needs all tasks, and which the leader may have left because another task has failed.
+    fn why_no_note(&self, key: Key) -> Option<Error> {
+        if let Some((task, lost)) = self.failures.lost.iter().find(|(task, _)| task.0 == key.from) {
+            return Some(lost.error(*task));
         }
+        if key.tag == BY_ALL {
+            return self.trouble_of_all(key.context_id);
+        }
+        self.failures.error_of_revoked(key.context_id)
     }
 
     /// Starts to wait for a note: `request` completes when the note is in the slot.

@@ -10,6 +10,7 @@ mod hosts;
 mod jobs;
 mod long_messages;
 mod mpi_datatypes;
+mod mpi_failures;
 mod mpi_files;
 mod mpi_objects;
 mod mpi_processes;

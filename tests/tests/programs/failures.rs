@@ -43,8 +43,10 @@ fn without_the_option_a_death_ends_the_job() {
     let scratch = Scratch::new("u_survivors_end");
     let program = build("u_survivors", &scratch);
     let mut job = Command::new(programs::folder().join("mpiexec"));
-    let (good, said) = run(job.args(["-n", "4", "--timeout", "100"]).arg(&program));
+    // With an argument, the program expects that the job does not go on.
+    let (good, said) = run(job.args(["-n", "4", "--timeout", "100"]).arg(&program).arg("end"));
     assert!(!good && !said.contains("all good"), "{said}");
+    assert!(said.contains("task 3") && said.contains("signal 9"), "the death is the cause: {said}");
 }
 
 /// Rounds of random deaths: `FAILURE_SEED` and `FAILURE_ROUNDS` set the first seed and the number of rounds.

@@ -1,0 +1,60 @@
+//! Collectives of MPI after a death, in a job that goes on: they end at every task that knows of the death, also if no task revokes the
+//! communicator.
+
+use am_tests::harness::job;
+use mpi_over_am::{Communicator, Source, Tag};
+
+use crate::mpi_windows::{end, go_on, kill};
+
+/// Rank 0 kills a rank, and every other task returns when it knows of the death.
+fn lose(world: &Communicator, victim: u32) {
+    let mut pids = vec![0u64; world.size() as usize];
+    world.allgather(&[u64::from(std::process::id())], &mut pids).expect("all tasks take part");
+    if world.rank() == 0 {
+        kill(pids[victim as usize]);
+    }
+    let lost = world.recv(&mut [0u8], Source::Rank(victim), Tag::Is(1));
+    assert!(lost.is_err(), "rank {victim} sends nothing");
+}
+
+/// Rank 1 waits for the context ids of rank 0, which lives, knows of the death, and sends none.
+#[test]
+fn a_duplicate_is_an_error_at_a_task_that_learns_of_a_death_while_it_waits() {
+    job("a_duplicate_is_an_error_at_a_task_that_learns_of_a_death_while_it_waits").tasks(3).run_and_judge(
+        || {
+            let environment = go_on();
+            let world = environment.world();
+            if world.rank() == 1 {
+                let mut pids = [0u64; 3];
+                world.allgather(&[u64::from(std::process::id())], &mut pids).expect("all tasks take part");
+            } else {
+                lose(&world, 2);
+            }
+            assert!(world.dup().is_err(), "a task of the communicator has died");
+            end(environment, &world, &[0, 1]);
+        },
+        |outcome| assert!([0, 1].iter().all(|&rank: &usize| outcome.tasks[rank].is_success())),
+    );
+}
+
+/// The dead task is one of the local group at rank 0, and one of the remote group at ranks 2 and 3.
+#[test]
+fn collectives_between_two_groups_end_in_both_after_a_death_in_one() {
+    job("collectives_between_two_groups_end_in_both_after_a_death_in_one").tasks(4).run_and_judge(
+        || {
+            let environment = go_on();
+            let world = environment.world();
+            let side = world.rank() / 2;
+            let half = world.split(Some(side as i32), 0).expect("all tasks split").expect("all have a color");
+            let inter =
+                half.create_inter_with(0, Some(&world), 2 * (1 - side), 7).expect("all tasks take part");
+            let mut theirs = [0u64; 2];
+            inter.allgather(&[1], &mut theirs).expect("all tasks live");
+            lose(&world, 1);
+            let after = inter.allgather(&[1], &mut theirs);
+            assert!(after.is_err(), "a task of one of the groups has died");
+            end(environment, &world, &[0, 2, 3]);
+        },
+        |outcome| assert!([0, 2, 3].iter().all(|&rank: &usize| outcome.tasks[rank].is_success())),
+    );
+}
