@@ -134,7 +134,9 @@ impl<L: LockPolicy> Environment<JobFabric, L> {
         // Relaxed: the number only has to be unique; it publishes no other memory.
         let context = OPENED.fetch_add(1, Ordering::Relaxed) % CONTEXTS;
         let environment = Self::on_fabric(joined.fabric(context)?, &settings)?;
-        environment.set_go_on(joined.goes_on())?;
+        let goes_on = joined.goes_on();
+        environment.set_go_on(goes_on)?;
+        environment.state()?.job_goes_on = goes_on;
         Ok(environment)
     }
 }
@@ -453,7 +455,7 @@ fn meet_survivors<F: Fabric, L: LockPolicy>(state: &mut Turn<'_, F, L>) -> Resul
 /// Waits until all tasks are in this function, and the messages of this task are stored at their receivers. Other threads have their turns
 /// until all tasks are here; the final fence does not depend on other threads.
 fn meet<F: Fabric, L: LockPolicy>(state: &mut Turn<'_, F, L>) -> Result<()> {
-    if state.goes_on {
+    if state.job_goes_on {
         return meet_survivors(state);
     }
     let (own, tasks) = (state.context.task().0, state.context.num_tasks());

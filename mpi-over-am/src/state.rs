@@ -48,6 +48,8 @@ pub(crate) struct State<F: Fabric> {
     pub(crate) finalized: bool,
     /// Whether this task goes on when another one has failed.
     pub(crate) goes_on: bool,
+    /// Whether the job went on after failures when MPI was started, which is the same at all tasks: they meet at the end as survivors do.
+    pub(crate) job_goes_on: bool,
     /// Number of waits and tests with nothing to wait for since the last of them that made progress.
     pub(crate) waits_without_progress: u32,
     pub(crate) context_ids: ContextIds,
@@ -114,6 +116,7 @@ impl<F: Fabric> State<F> {
             long_sends_max: settings.long_sends_max,
             finalized: false,
             goes_on: false,
+            job_goes_on: false,
             waits_without_progress: 0,
             last_scope: 0,
             representations: Vec::new(),

@@ -2,7 +2,7 @@
 //! communicator.
 
 use am_tests::harness::job;
-use mpi_over_am::{Communicator, Source, Tag};
+use mpi_over_am::{Communicator, Environment, Source, Tag};
 
 use crate::mpi_windows::{end, go_on, kill};
 
@@ -57,4 +57,16 @@ fn collectives_between_two_groups_end_in_both_after_a_death_in_one() {
         },
         |outcome| assert!([0, 2, 3].iter().all(|&rank: &usize| outcome.tasks[rank].is_success())),
     );
+}
+
+/// Only one task goes on after failures, of which there are none: all tasks end in the same way.
+#[test]
+fn a_task_that_alone_would_go_on_ends_with_the_others() {
+    job("a_task_that_alone_would_go_on_ends_with_the_others").tasks(3).run(|| {
+        let environment = Environment::init().expect("a job");
+        if environment.world().rank() == 0 {
+            environment.set_go_on(true).expect("no call is under way");
+        }
+        environment.finalize().expect("all tasks finalize");
+    });
 }
