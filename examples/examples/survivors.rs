@@ -7,7 +7,8 @@
 //! cargo amrun -n 6 --keep-going --example survivors            # -- SEED
 //! ```
 //!
-//! You should see which tasks fail and when, who goes on, and as the last line `verified`. Without `--keep-going` no task fails.
+//! You should see which tasks fail, when they fail, and which ones go on; the last line is `verified`. Without `--keep-going` no task
+//! fails.
 
 use std::process::ExitCode;
 

@@ -39,8 +39,8 @@ pub(crate) use message::{incoming_to_keep, outgoing_to_keep};
 pub(crate) use parts::{NotFree, PartsToReceive, PartsToSend, SeenPart, TakenPart};
 pub use plain::Plain;
 pub(crate) use scratch::{
-    Scratch, change_packed, combine_bytes, elements_to_keep, elements_to_keep_mut, layout_to_keep,
-    layout_to_keep_mut, outside_sections, with_elements, with_packed,
+    Scratch, change_packed, changed_outside_sections, combine_bytes, elements_to_keep, elements_to_keep_mut,
+    layout_to_keep, layout_to_keep_mut, outside_sections, read_outside_sections, with_elements, with_packed,
 };
 pub use view::{View, ViewMut};
 pub use window::{LentMemory, WindowMemory};

@@ -8,6 +8,42 @@ module functions
   type(MPI_Comm) :: last_comm
   type(MPI_Win) :: last_win
 contains
+  ! A data representation in which an integer has 8 bytes: its number and the extra state.
+  subroutine twice_as_long(datatype, extent, extra_state, ierror)
+    type(MPI_Datatype) :: datatype
+    integer(MPI_ADDRESS_KIND) :: extent, extra_state
+    integer :: ierror, bytes
+    call MPI_Type_size(datatype, bytes, ierror)
+    extent = 2 * bytes
+    if (extra_state /= 5) ierror = MPI_ERR_OTHER
+  end subroutine
+  subroutine to_file(userbuf, datatype, count, filebuf, position, extra_state, ierror)
+    type(c_ptr), value :: userbuf, filebuf
+    type(MPI_Datatype) :: datatype
+    integer :: count, ierror
+    integer(MPI_OFFSET_KIND) :: position
+    integer(MPI_ADDRESS_KIND) :: extra_state
+    integer, pointer :: numbers(:), bytes(:, :)
+    call c_f_pointer(userbuf, numbers, [int(position) + count])
+    call c_f_pointer(filebuf, bytes, [2, count])
+    bytes(1, :) = numbers(int(position) + 1:)
+    bytes(2, :) = int(extra_state)
+    ierror = MPI_SUCCESS
+    if (datatype /= MPI_INTEGER) ierror = MPI_ERR_TYPE
+  end subroutine
+  subroutine from_file(userbuf, datatype, count, filebuf, position, extra_state, ierror)
+    type(c_ptr), value :: userbuf, filebuf
+    type(MPI_Datatype) :: datatype
+    integer :: count, ierror
+    integer(MPI_OFFSET_KIND) :: position
+    integer(MPI_ADDRESS_KIND) :: extra_state
+    integer, pointer :: numbers(:), bytes(:, :)
+    call c_f_pointer(userbuf, numbers, [int(position) + count])
+    call c_f_pointer(filebuf, bytes, [2, count])
+    numbers(int(position) + 1:) = bytes(1, :)
+    ierror = MPI_SUCCESS
+    if (datatype /= MPI_INTEGER .or. any(bytes(2, :) /= extra_state)) ierror = MPI_ERR_OTHER
+  end subroutine
   ! Affine maps, as pairs of a factor and an addend: associative, and not commutative.
   subroutine compose(invec, inoutvec, len, datatype)
     type(c_ptr), value :: invec, inoutvec
@@ -234,10 +270,37 @@ program f08_callbacks
 
   call MPI_Comm_free(comm)
   call need(deletions == 6, 33)
+  call representations
   call MPI_Barrier(MPI_COMM_WORLD)
   if (rank == 0) print '(a)', 'all good'
   call MPI_Finalize()
 contains
+  ! The program's functions get sections of arrays as contiguous elements. What is not read stays as it was.
+  subroutine representations
+    type(MPI_File) :: file
+    type(MPI_Status) :: status
+    integer :: values(12), mode, code, i
+    integer(MPI_ADDRESS_KIND) :: extra
+    character(len=200) :: folder, name
+    extra = 5
+    call MPI_Register_datarep('twice as long', from_file, to_file, twice_as_long, extra)
+    call get_environment_variable('TMPDIR', folder)
+    if (folder == '') folder = '/tmp'
+    call system_clock(i)
+    write (name, '(a,a,i0,a,i0)') trim(folder), '/f08_callbacks-', i, '-', rank
+    mode = MPI_MODE_RDWR + MPI_MODE_CREATE + MPI_MODE_DELETE_ON_CLOSE
+    call MPI_File_open(MPI_COMM_SELF, trim(name), mode, MPI_INFO_NULL, file)
+    call MPI_File_set_view(file, 0_MPI_OFFSET_KIND, MPI_INTEGER, MPI_INTEGER, 'twice as long', MPI_INFO_NULL)
+    values = [(i, i = 1, 12)]
+    call MPI_File_write_at(file, 0_MPI_OFFSET_KIND, values(1:12:3), 4, MPI_INTEGER, status, code)
+    call need(code == MPI_SUCCESS, 40)
+    values = -1
+    call MPI_File_read_at(file, 1_MPI_OFFSET_KIND, values(12:1:-2), 6, MPI_INTEGER, status, code)
+    call need(code == MPI_SUCCESS .and. all(values == [-1, -1, -1, -1, -1, -1, -1, 10, -1, 7, -1, 4]), 41)
+    call MPI_Get_count(status, MPI_INTEGER, code)
+    call need(code == 3, 42)
+    call MPI_File_close(file)
+  end subroutine
   subroutine need(is_right, number)
     logical, intent(in) :: is_right
     integer, intent(in) :: number

@@ -199,8 +199,8 @@ pub(crate) fn with_elements<T: NoUninit + AnyBitPattern>(
     Ok(())
 }
 
-/// Calls `combine` with both elements in ordinary memory, as the program's functions expect them. Both sides must have the same number of
-/// elements.
+/// Calls `combine` with elements that the program's functions may access: those in sections of arrays (`mpi_datatype::Section`) have
+/// addresses that no memory has, so they are copied, and the later ones copied back.
 ///
 /// # Errors
 /// [`Error::TooLarge`].
@@ -209,18 +209,33 @@ pub(crate) fn outside_sections(
     later: &RecvData,
     combine: impl FnOnce(&SendData, &RecvData),
 ) -> Result<()> {
-    if !earlier.datatype().is_in_sections() && !later.datatype().is_in_sections() {
-        combine(earlier, later);
-        return Ok(());
+    read_outside_sections(earlier, |earlier| {
+        changed_outside_sections(later, |later| combine(earlier, later))
+    })?
+}
+
+/// Like [`outside_sections`], for elements that are only read.
+pub(crate) fn read_outside_sections<R>(data: &SendData, call: impl FnOnce(&SendData) -> R) -> Result<R> {
+    if !data.datatype().is_in_sections() {
+        return Ok(call(data));
     }
     // The memory lives until the end of this function.
-    let (_memory, own) = Scratch::with_elements(None, earlier.count(), earlier.datatype())?;
-    earlier.copy_to(&own);
-    let (_memory_of_later, own_later) = Scratch::with_elements(None, later.count(), later.datatype())?;
-    later.as_send().copy_to(&own_later);
-    combine(&own.as_send(), &own_later);
-    own_later.as_send().copy_to(later);
-    Ok(())
+    let (_memory, own) = Scratch::with_elements(None, data.count(), data.datatype())?;
+    data.copy_to(&own);
+    Ok(call(&own.as_send()))
+}
+
+/// Like [`outside_sections`], for elements of which some may be changed.
+pub(crate) fn changed_outside_sections<R>(data: &RecvData, call: impl FnOnce(&RecvData) -> R) -> Result<R> {
+    if !data.datatype().is_in_sections() {
+        return Ok(call(data));
+    }
+    // The memory lives until the end of this function.
+    let (_memory, own) = Scratch::with_elements(None, data.count(), data.datatype())?;
+    data.as_send().copy_to(&own);
+    let result = call(&own);
+    own.as_send().copy_to(data);
+    Ok(result)
 }
 
 fn packed(data: &SendData) -> Result<Vec<u8>> {

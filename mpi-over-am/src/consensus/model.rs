@@ -157,7 +157,7 @@ impl World {
             Step::Fail => {
                 task.is_dead = true;
                 task.outbox.clear();
-                // Nobody receives what was sent to it.
+                // No task receives the messages that were sent to it.
                 (0..count).for_each(|from| self.channels[from * count + own].clear());
             }
             Step::Lose { to } => self.channels[own * count + to].clear(),

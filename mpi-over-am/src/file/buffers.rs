@@ -8,7 +8,9 @@ use mpi_io::Moved;
 
 use super::about;
 use super::representation::{FileView, Representation};
-use crate::buffer::{RecvData, SendData, lend_raw, lend_to_receive};
+use crate::buffer::{
+    RecvData, SendData, changed_outside_sections, lend_raw, lend_to_receive, read_outside_sections,
+};
 use crate::error::{ErrorClass, Result};
 
 /// Elements that are not contiguous are copied in parts of this number of bytes.
@@ -43,7 +45,8 @@ impl Source {
                 }
                 let mut bytes = vec![0; to_usize(element.saturating_mul(data.count()))];
                 let items = data.datatype().elements() * data.count();
-                let converted = conversion.write(data, items, &mut bytes);
+                let converted =
+                    read_outside_sections(data, |data| conversion.write(data, items, &mut bytes))?;
                 converted.map_err(|what| about(path, ErrorClass::Conversion, what))?;
                 bytes
             }
@@ -148,7 +151,7 @@ impl Target {
         let (items, used) = sizes.map_err(|what| about(path, ErrorClass::Conversion, what))?;
         let bytes = &bytes[..to_usize(used)];
         if let Representation::Registered(conversion) = &view.representation {
-            let converted = conversion.read(bytes, items, &data);
+            let converted = changed_outside_sections(&data, |data| conversion.read(bytes, items, data))?;
             converted.map_err(|what| about(path, ErrorClass::Conversion, what))?;
             return Ok(data.datatype().bytes_of_elements(items).unwrap_or(data.packed_len()));
         }

@@ -279,7 +279,7 @@ impl<F: Fabric, L: LockPolicy> File<F, L> {
     fn meet(&self, span: Option<&Span>, hint: &str) -> Result<Option<Aggregators>> {
         let info = self.properties.info();
         let wish = info.get(hint).ok().flatten();
-        // No task has pieces between those of another one: nobody has to wait.
+        // No task has pieces between those of another one, so no task has to wait.
         if self.view.get().are_contiguous && wish != Some("enable") || self.is_atomic.get() {
             return Ok(None);
         }

@@ -184,7 +184,7 @@ pub unsafe trait Device: World + std::fmt::Debug {
     ) -> Result<Transfer, DeviceError>;
 
     /// Several RDMA writes to a region, each to its offset there, where that takes fewer system calls than one by one. The range of the
-    /// claim does not matter. `false`: each piece must be written by itself.
+    /// claim does not matter. If this returns `false`, the caller must write each piece.
     ///
     /// # Errors
     /// [`DeviceError::Refused`]: the range from the first piece to the last is not registered for writing.
