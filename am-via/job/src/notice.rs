@@ -97,17 +97,14 @@ impl OwnNotices {
             failed: vec![false; tasks.len()],
             never_joined: vec![false; tasks.len()],
             tasks,
-            goes_on: false,
+            // The launcher has told all hosts the same, before any of them looks.
+            goes_on: job.continues_on_failure(),
         }
     }
 
     /// The notices since the last call.
     pub(crate) fn take(&mut self) -> Vec<JobNotice> {
         let mut notices = Vec::new();
-        let goes_on = self.job.continues_on_failure();
-        if goes_on != std::mem::replace(&mut self.goes_on, goes_on) {
-            notices.push(JobNotice::GoesOn(goes_on));
-        }
         for (index, &task) in self.tasks.iter().enumerate() {
             for context in 0..CONTEXTS_MAX {
                 let address = self.job.network_address(task, context);
@@ -127,6 +124,11 @@ impl OwnNotices {
                 self.never_joined[index] = true;
                 notices.push(JobNotice::NeverJoined { task });
             }
+        }
+        // Read after the failures, and sent before them: a task that ends the job first takes back that the job goes on, and then fails.
+        let goes_on = self.job.continues_on_failure();
+        if goes_on != std::mem::replace(&mut self.goes_on, goes_on) {
+            notices.insert(0, JobNotice::GoesOn(goes_on));
         }
         notices
     }

@@ -241,3 +241,36 @@ fn a_launcher_of_another_version_is_named_as_such() {
     assert!(matches!(error, JobError::Version { launcher: 2, .. }), "{error}");
     assert!(error.to_string().contains("build it again"), "{error}");
 }
+
+/// A task takes back that the job goes on after failures, and then fails (`MPI_Abort`), while the notices are collected: whoever is told of
+/// the failure has been told before that the job ends.
+#[test]
+fn no_notice_of_a_failure_is_before_that_of_the_end_of_a_job_that_went_on() {
+    const TASKS: u32 = 200;
+    let owner = Arc::new(owner_on_hosts(&[0; TASKS as usize]));
+    let mut notices = notice::OwnNotices::new(&owner, &[0; TASKS as usize], 0);
+    for task in (0..TASKS).rev() {
+        owner.set_continue_on_failure(true);
+        assert!(notices.take().iter().all(|notice| *notice == JobNotice::GoesOn(true)));
+        let mut goes_on = true;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                owner.set_continue_on_failure(false);
+                owner.mark_dead(task, Cause::GaveUp, "");
+            });
+            let mut is_told = false;
+            while !is_told {
+                for notice in notices.take() {
+                    match notice {
+                        JobNotice::GoesOn(now) => goes_on = now,
+                        JobNotice::Failed { .. } => {
+                            assert!(!goes_on, "task {task} has ended the job");
+                            is_told = true;
+                        }
+                        other => panic!("{other:?} was not given"),
+                    }
+                }
+            }
+        });
+    }
+}
