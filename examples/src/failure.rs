@@ -69,7 +69,7 @@ impl From<am_core::error::Error> for Failure {
     }
 }
 
-impl<T> From<mpi_over_am::Returned<T>> for Failure {
+impl<T: Send + 'static> From<mpi_over_am::Returned<T>> for Failure {
     fn from(returned: mpi_over_am::Returned<T>) -> Self {
         returned.error.into()
     }

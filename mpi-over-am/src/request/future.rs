@@ -12,12 +12,10 @@ use am_core::fabric::{self, Fabric};
 
 use super::owned::{OwnedRequest, Returned};
 use crate::communicator::Communicator;
-use crate::error::Error;
 use crate::error::Result;
 use crate::handlers::MpiHandlers;
 use crate::policy::LockPolicy;
 use crate::progress::is_over;
-use crate::request_id::RequestId;
 use crate::status::Status;
 
 thread_local! {
@@ -112,30 +110,29 @@ fn take_over<F: Fabric>(context: &mut Context<F, MpiHandlers>, over: &mut Vec<ta
 
 /// Ready when the operation is complete, with what [`wait`](OwnedRequest::wait) returns.
 impl<T: Send + 'static, F: Fabric, L: LockPolicy> Future for OwnedRequest<T, F, L> {
-    type Output = std::result::Result<(Vec<T>, Status), Returned<T>>;
+    type Output = std::result::Result<(Vec<T>, Status), Returned<T, F, L>>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<Self::Output> {
         let is_driven = DRIVEN.get() == self.state_address();
-        let id = self.id;
-        let ended = {
-            let mut turn = self.turn()?;
+        let taken = self.turn().and_then(|mut turn| {
             let is_over = match is_driven {
-                true => is_over(&mut turn.context, id),
-                false => turn.is_over_after_progress(id)?,
+                true => is_over(&mut turn.context, self.id),
+                false => turn.is_over_after_progress(self.id)?,
             };
-            if !is_over {
-                match is_driven {
-                    true => drop(turn.handlers().wakers.0.insert(id, cx.waker().clone())),
-                    false => cx.waker().wake_by_ref(),
-                }
-                return Poll::Pending;
+            if is_over {
+                return turn.handlers().requests.take_kept(self.id).map(Some);
             }
-            Self::take(&mut turn, id)
-        };
-        // The slot may belong to another request from now on, unless the receive stays.
-        if !matches!(&ended, Err(returned) if matches!(returned.error, Error::ReceiveInDoubt)) {
-            self.id = RequestId::ENDED_SEND;
+            if is_driven {
+                turn.handlers().wakers.0.insert(self.id, cx.waker().clone());
+            }
+            Ok(None)
+        });
+        if let Some(taken) = taken.transpose() {
+            return Poll::Ready(self.ended(taken));
         }
-        Poll::Ready(ended)
+        if !is_driven {
+            cx.waker().wake_by_ref();
+        }
+        Poll::Pending
     }
 }

@@ -32,24 +32,26 @@ pub struct OwnedRequest<T: Send + 'static, F: Fabric = JobFabric, L: LockPolicy 
     _buffer: PhantomData<fn() -> Vec<T>>,
 }
 
-/// The error of an operation that owned its buffer, and the buffer. `?` converts it to an [`Error`].
+/// The error of an operation that owned its buffer, and either the buffer or the request. `?` converts it to an [`Error`].
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
-pub struct Returned<T> {
+pub struct Returned<T: Send + 'static, F: Fabric = JobFabric, L: LockPolicy = OneThread> {
     /// Why the operation or its wait failed.
     pub error: Error,
-    /// The buffer, if the operation has ended; `None` if it is still under way.
+    /// The buffer, if the operation has ended.
     pub buffer: Option<Vec<T>>,
+    /// The request, if the operation is still under way: the program can wait for it again.
+    pub request: Option<OwnedRequest<T, F, L>>,
 }
 
-impl<T> From<Error> for Returned<T> {
-    fn from(error: Error) -> Self {
-        Self { error, buffer: None }
-    }
-}
+/// The result of an operation, and the memory that it kept.
+pub(super) type Taken = (Result<Status>, Option<KeptVec>);
 
-impl<T> From<Returned<T>> for Error {
-    fn from(returned: Returned<T>) -> Self {
+/// What a wait for an [`OwnedRequest`] returns: the buffer and the status, or the error.
+type Ended<T, F, L, R = (Vec<T>, Status)> = std::result::Result<R, Returned<T, F, L>>;
+
+impl<T: Send + 'static, F: Fabric, L: LockPolicy> From<Returned<T, F, L>> for Error {
+    fn from(returned: Returned<T, F, L>) -> Self {
         returned.error
     }
 }
@@ -155,40 +157,49 @@ impl<T: Send + 'static, F: Fabric, L: LockPolicy> OwnedRequest<T, F, L> {
         Arc::as_ptr(&self.shared).addr()
     }
 
-    /// Takes the result of the operation, which is complete.
+    /// What the program gets of an operation, after its result was `taken` in the turn that has found it complete. If it is still under way,
+    /// the error has the request, and this value is none any more.
     ///
     /// # Errors
-    /// The operation's error, with the buffer.
-    pub(super) fn take(
-        turn: &mut Turn<'_, F, L>,
-        id: RequestId,
-    ) -> std::result::Result<(Vec<T>, Status), Returned<T>> {
-        let (result, kept) = turn.handlers().requests.take_kept(id)?;
-        let buffer = kept.and_then(KeptVec::into_vec).expect("the request was given a vector of this type");
-        match result {
-            Ok(status) => Ok((buffer, status)),
-            Err(error) => Err(Returned { error, buffer: Some(buffer) }),
+    /// The operation's error, with the buffer; the error of `taken`, with the request.
+    pub(super) fn ended(&mut self, taken: Result<Taken>) -> Ended<T, F, L> {
+        // The slot may belong to another request from now on.
+        let id = std::mem::replace(&mut self.id, RequestId::ENDED_SEND);
+        match taken {
+            Ok((result, kept)) => {
+                let buffer =
+                    kept.and_then(KeptVec::into_vec).expect("the request was given a vector of this type");
+                match result {
+                    Ok(status) => Ok((buffer, status)),
+                    Err(error) => Err(Returned { error, buffer: Some(buffer), request: None }),
+                }
+            }
+            Err(error) => {
+                let request = Self { shared: Arc::clone(&self.shared), id, _buffer: PhantomData };
+                Err(Returned { error, buffer: None, request: Some(request) })
+            }
         }
     }
 
     /// Waits until the operation is complete, and returns its buffer and its status.
     ///
     /// # Errors
-    /// The operation's error, with the buffer; an error while making progress, after which the operation continues as if this value had
-    /// been dropped.
-    pub fn wait(self) -> std::result::Result<(Vec<T>, Status), Returned<T>> {
-        let mut turn = self.turn()?;
-        turn.wait_over(self.id)?;
-        Self::take(&mut turn, self.id)
+    /// The operation's error, with the buffer. With the request: an error while making progress; [`Error::ReceiveInDoubt`], after which the
+    /// receive stays posted.
+    pub fn wait(mut self) -> Ended<T, F, L> {
+        let taken = self.turn().and_then(|mut turn| {
+            turn.wait_over(self.id)?;
+            turn.handlers().requests.take_kept(self.id)
+        });
+        self.ended(taken)
     }
 
     /// Waits until all operations are complete (`MPI_Waitall`), and returns what each [`wait`](Self::wait) would, in order.
     ///
     /// # Errors
-    /// The first error of the operations, after all are complete; an error while making progress.
-    pub fn wait_all(
-        requests: impl IntoIterator<Item = Self>,
-    ) -> std::result::Result<Vec<(Vec<T>, Status)>, Returned<T>> {
+    /// The first error of [`wait`](Self::wait), after all were waited for. The results of the others are dropped with it: a program that
+    /// goes on after errors waits for each.
+    pub fn wait_all(requests: impl IntoIterator<Item = Self>) -> Ended<T, F, L, Vec<(Vec<T>, Status)>> {
         let ended: Vec<_> = requests.into_iter().map(Self::wait).collect();
         ended.into_iter().collect()
     }

@@ -282,14 +282,15 @@ impl<'scope, F: Fabric, L: LockPolicy> Scope<'scope, '_, F, L> {
     /// Waits until the operation is complete (`MPI_Wait`).
     ///
     /// # Errors
-    /// The operation's error; an error while making progress, after which the end of the scope ends the operation.
+    /// The operation's error. After an error while making progress, and after [`Error::ReceiveInDoubt`], the operation stays under way, and
+    /// the end of the scope waits for it, or ends it if the scope fails.
     pub fn wait(&self, request: Request<'scope>) -> Result<Status> {
         let mut state = self.communicator.state()?;
         state.wait_over(request.id)?;
         self.take(&mut state, request.id)
     }
 
-    /// Takes the result of an operation that a wait has found complete. A receive that is in doubt stays, and the end of the scope ends it.
+    /// Takes the result of an operation that a wait has found complete. A receive that is in doubt stays.
     fn take(&self, state: &mut State<F>, id: RequestId) -> Result<Status> {
         let ended = state.handlers().requests.take(id);
         if !matches!(ended, Err(Error::ReceiveInDoubt)) {

@@ -2,7 +2,7 @@
 //! communicator.
 
 use am_tests::harness::job;
-use mpi_over_am::{Communicator, Environment, Source, Tag};
+use mpi_over_am::{Communicator, Environment, ErrorClass, Source, Tag};
 
 use crate::mpi_windows::{end, go_on, kill};
 
@@ -69,4 +69,38 @@ fn a_task_that_alone_would_go_on_ends_with_the_others() {
         }
         environment.finalize().expect("all tasks finalize");
     });
+}
+
+/// A receive from any source that may be from the dead task stays posted (ULFM: `MPIX_ERR_PROC_FAILED_PENDING`), and the program keeps its
+/// request: after it has acknowledged the failure, it waits again and gets the message, in a call and in a future.
+#[test]
+fn a_wait_in_doubt_returns_the_request_of_an_owned_buffer() {
+    job("a_wait_in_doubt_returns_the_request_of_an_owned_buffer").tasks(3).run_and_judge(
+        || {
+            let environment = go_on();
+            let world = environment.world();
+            let receive = |tag| world.irecv_owned(vec![0u32], Source::Any, Tag::Is(tag)).expect("any source");
+            let (in_call, in_future) = (receive(3), receive(4));
+            lose(&world, 2);
+            let waited = in_call.wait().expect_err("the dead task may be the source");
+            let awaited = world.block_on(in_future).expect("no error of progress");
+            let awaited = awaited.expect_err("the dead task may be the source");
+            let requests = [waited, awaited].map(|returned| {
+                assert_eq!(returned.error.class(), ErrorClass::TaskFailedPending, "{returned}");
+                assert!(returned.buffer.is_none(), "the receive is posted");
+                returned.request.expect("the receive is posted")
+            });
+            world.acknowledge_failures(None).expect("no error of progress");
+            let other = 1 - world.rank();
+            [3, 4].iter().for_each(|&tag| world.send(&[7u32], other, tag).expect("the other task lives"));
+            let [in_call, in_future] = requests;
+            let (got, status) = in_call.wait().expect("a message has come");
+            assert_eq!((&*got, status.source()), (&[7][..], other));
+            let (got, status) =
+                world.block_on(in_future).expect("no error of progress").expect("a message has come");
+            assert_eq!((&*got, status.source()), (&[7][..], other));
+            end(environment, &world, &[0, 1]);
+        },
+        |outcome| assert!([0, 1].iter().all(|&rank: &usize| outcome.tasks[rank].is_success())),
+    );
 }

@@ -158,7 +158,7 @@ fn an_operation_that_fails_gives_its_buffer_back() {
     job(Config::new(2), Settings::default(), |_, world| {
         let other = 1 - world.rank();
         let sending = world.isend_owned(vec![1u8, 2, 3], other, 0).unwrap();
-        let Returned { error, buffer } =
+        let Returned { error, buffer, .. } =
             world.irecv_owned(vec![0u8; 2], other, 0).unwrap().wait().unwrap_err();
         assert!(matches!(error, Error::Truncated { sent: 3, capacity: 2, .. }), "{error}");
         assert_eq!(buffer.as_deref(), Some(&[1, 2][..]));
