@@ -157,8 +157,8 @@ impl<T: Send + 'static, F: Fabric, L: LockPolicy> OwnedRequest<T, F, L> {
         Arc::as_ptr(&self.shared).addr()
     }
 
-    /// What the program gets of an operation, after its result was `taken` in the turn that has found it complete. If it is still under way,
-    /// the error has the request, and this value is none any more.
+    /// What the program gets of an operation, after its result was `taken` in the turn that has found it complete. If it is still under
+    /// way, the error has the request, and this value is none any more.
     ///
     /// # Errors
     /// The operation's error, with the buffer; the error of `taken`, with the request.
