@@ -23,8 +23,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct Contribution {
     /// The bits that are combined by "and".
     pub(crate) flags: u32,
-    /// Numbers that this member would give: context ids.
-    pub(crate) numbers: [u32; 2],
+    /// Numbers that this member would give: those of communicators.
+    pub(crate) numbers: [u64; 2],
     /// The failed members that this member knows, or has acknowledged.
     pub(crate) failed: Vec<u32>,
 }
@@ -35,7 +35,7 @@ pub(crate) struct Decision {
     /// The bits that all contributions have.
     pub(crate) flags: u32,
     /// The numbers of the first member that has contributed and is not in `failed`.
-    pub(crate) numbers: [u32; 2],
+    pub(crate) numbers: [u64; 2],
     /// Whether a member has failed, before it contributed, that not all contributors have named.
     pub(crate) is_news: bool,
     /// The members that have failed before they contributed, and those that contributors have named.
@@ -275,7 +275,7 @@ impl Agreement {
         let first = self.members.iter().filter(|member| !failed.contains(member)).find_map(given);
         Decision {
             flags: contributions.iter().fold(u32::MAX, |flags, given| flags & given.flags),
-            numbers: first.map_or([u32::MAX; 2], |given| given.numbers),
+            numbers: first.map_or([u64::MAX; 2], |given| given.numbers),
             is_news,
             failed: failed.into_iter().collect(),
         }

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Ids are used in rotation, so that a freed id is reused as late as possible. If a task has not yet freed a communicator that the other
-//! tasks have freed, a new communicator is then unlikely to get the same id.
+//! tasks have freed, a new communicator is then unlikely to get the same id. The communicator's *number* is never used again: its upper
+//! half counts the rotations. Revocations and agreements have it as their name, since those of a freed communicator may still arrive.
 
 use std::collections::{HashMap, HashSet};
 
@@ -48,19 +49,27 @@ pub(crate) const WORLD: u32 = 0;
 /// communicator.
 const FIRST_COUNT: u32 = 2;
 
+/// The context id in a communicator's number.
+#[expect(clippy::cast_possible_truncation, reason = "the lower half is meant")]
+pub(crate) const fn id_in(number: u64) -> u32 {
+    number as u32
+}
+
 /// The context ids that this task owns, and the context ids in use in this task.
 #[derive(Debug)]
 pub(crate) struct ContextIds {
     own: u32,
     counts: u32,
     next: u32,
+    /// Number of times that all context ids of this task were given.
+    rotations: u32,
     used: HashSet<u32>,
 }
 
 impl ContextIds {
     pub(crate) fn new(own: TaskId, num_tasks: u32) -> Self {
         let counts = (u32::MAX / SPACES + 1) / num_tasks.next_power_of_two();
-        Self { own: own.0, counts, next: FIRST_COUNT, used: HashSet::new() }
+        Self { own: own.0, counts, next: FIRST_COUNT, rotations: 0, used: HashSet::new() }
     }
 
     /// The context id of the communicator of this task alone.
@@ -72,22 +81,27 @@ impl ContextIds {
         (self.own * self.counts + count) * SPACES
     }
 
-    /// Allocates a context id that no other communicator of the job has; `None` if all context ids of this task are in use.
-    pub(crate) fn take(&mut self) -> Option<u32> {
+    /// Allocates a context id that no other communicator of the job has, as a communicator's number; `None` if all context ids of this task
+    /// are in use.
+    pub(crate) fn take(&mut self) -> Option<u64> {
         for _ in FIRST_COUNT..self.counts {
-            let number = self.number(self.next);
-            self.next = if self.next + 1 < self.counts { self.next + 1 } else { FIRST_COUNT };
-            if !self.used.contains(&number) {
-                return Some(number);
+            let (id, rotations) = (self.number(self.next), self.rotations);
+            self.next += 1;
+            if self.next >= self.counts {
+                self.next = FIRST_COUNT;
+                self.rotations = rotations.wrapping_add(1);
+            }
+            if !self.used.contains(&id) {
+                return Some(u64::from(rotations) << 32 | u64::from(id));
             }
         }
         None
     }
 
-    /// Leaves no context id to allocate.
+    /// Leaves only so many context ids to allocate.
     #[cfg(test)]
-    pub(crate) fn use_up(&mut self) {
-        self.counts = FIRST_COUNT;
+    pub(crate) fn leave(&mut self, ids: u32) {
+        self.counts = FIRST_COUNT + ids;
     }
 
     /// Notes that a communicator with this context id exists in this task. Any task may own the id.
@@ -118,6 +132,8 @@ pub(crate) struct Peers {
     groups: HashMap<u32, Group>,
     /// The local groups of inter-communicators.
     local_groups: HashMap<u32, Group>,
+    /// The upper half of the last number of each context id; a context id that is not here was used once or never.
+    rotations: HashMap<u32, u32>,
     /// The communicator of the last [`sender`](Self::sender), and the number of its [direct ranks](Group::direct_ranks).
     recent: Option<(u32, u32)>,
 }
@@ -128,6 +144,27 @@ impl Peers {
         self.recent = None;
         self.groups.insert(context_id, group);
         self.local_groups.extend(local.map(|local| (context_id, local)));
+    }
+
+    /// Notes the number of a communicator that is about to [begin](Self::begin).
+    pub(crate) fn note_number(&mut self, number: u64) {
+        let rotations = u32::try_from(number >> 32).unwrap_or(u32::MAX);
+        if rotations > 0 {
+            self.rotations.insert(id_in(number), rotations);
+        } else {
+            self.rotations.remove(&id_in(number));
+        }
+    }
+
+    /// The number of the last communicator with this context id, which may have ended.
+    pub(crate) fn number_of(&self, context_id: u32) -> u64 {
+        let rotations = self.rotations.get(&context_id).copied().unwrap_or(0);
+        u64::from(rotations) << 32 | u64::from(context_id)
+    }
+
+    /// Whether the communicator with this number has begun and not ended.
+    pub(crate) fn has_number(&self, number: u64) -> bool {
+        self.groups.contains_key(&id_in(number)) && self.number_of(id_in(number)) == number
     }
 
     /// Removes a communicator.
@@ -177,8 +214,8 @@ mod tests {
                 assert!(seen.insert(ids.of_self()));
                 for _ in 0..100 {
                     let number = ids.take().unwrap();
-                    assert_eq!(number % SPACES, 0);
-                    assert!(seen.insert(number), "{number} twice, with {num_tasks} tasks");
+                    assert_eq!(number % u64::from(SPACES), 0);
+                    assert!(seen.insert(id_in(number)), "{number} twice, with {num_tasks} tasks");
                 }
             }
         }
@@ -189,14 +226,16 @@ mod tests {
         let mut ids = ContextIds::new(TaskId(3), 1 << 27);
         let count = ids.counts - FIRST_COUNT;
         let first = ids.take().unwrap();
-        ids.begin(first).unwrap();
-        assert!(ids.begin(first).is_err());
+        ids.begin(id_in(first)).unwrap();
+        assert!(ids.begin(id_in(first)).is_err());
         for _ in 1..count {
             let number = ids.take().unwrap();
-            ids.begin(number).unwrap();
+            ids.begin(id_in(number)).unwrap();
         }
         assert_eq!(ids.take(), None);
-        ids.end(first);
-        assert_eq!(ids.take().unwrap(), first);
+        ids.end(id_in(first));
+        let again = ids.take().unwrap();
+        assert_eq!(id_in(again), id_in(first));
+        assert_ne!(again, first, "the number of the communicator is new");
     }
 }

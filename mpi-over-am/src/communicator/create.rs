@@ -10,7 +10,7 @@ use am_core::task::TaskId;
 
 use super::{Communicator, InheritedState};
 use crate::consensus::Decision;
-use crate::context_id::SPACES;
+use crate::context_id::{SPACES, id_in};
 use crate::error::{Error, ErrorClass, Result};
 use crate::error_handler::ErrorHandler;
 use crate::group::Group;
@@ -147,7 +147,7 @@ impl<F: Fabric, L: LockPolicy> PendingCommunicator<F, L> {
             Awaited::Note(slot) => (*slot.get().ok_or_else(not_there)?, Vec::new()),
             Awaited::Decision(slot) => {
                 let decision = slot.get().ok_or_else(not_there)?;
-                (decision.numbers.map(number_of), decision.failed.clone())
+                (decision.numbers, decision.failed.clone())
             }
         };
         let Some((group, remote)) = self.groups else { return Ok(None) };
@@ -299,21 +299,22 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         (group, remote): (Group, Option<Group>),
         inherited: InheritedState<F, L>,
     ) -> Result<Self> {
-        let (number, local_number) = (checked(number)?, checked(local_number)?);
+        let (id, local_id) = (checked(number)?, checked(local_number)?);
         let rank = group.rank().expect("only members begin a communicator");
         let mut state = self.state()?;
-        state.handlers().attached.note_session(number, group.session());
+        state.handlers().attached.note_session(id, group.session());
+        state.context_ids.begin(id)?;
+        state.handlers().peers.note_number(number);
         let Some(remote) = remote else {
-            state.context_ids.begin(number)?;
             drop(state);
-            return Ok(Self::new(&self.shared, number, group, rank, inherited));
+            return Ok(Self::new(&self.shared, id, group, rank, inherited));
         };
-        state.context_ids.begin(number)?;
-        state.context_ids.begin(local_number)?;
+        state.context_ids.begin(local_id)?;
+        state.handlers().peers.note_number(local_number);
         drop(state);
-        let local = Self::new(&self.shared, local_number, group.clone(), rank, InheritedState::default());
+        let local = Self::new(&self.shared, local_id, group.clone(), rank, InheritedState::default());
         let other = Some(super::OtherSide { group: remote, local });
-        Ok(Self::new(&self.shared, number, group, rank, InheritedState { other, ..inherited }))
+        Ok(Self::new(&self.shared, id, group, rank, InheritedState { other, ..inherited }))
     }
 
     /// Starts the creation of a communicator of the tasks in `group`. `self` must be an intra-communicator; all of its tasks must call
@@ -551,33 +552,22 @@ pub(super) fn check_apart(call: &'static str, local: &Group, remote: &Group) -> 
     Ok(())
 }
 
-/// A context id for a new communicator, and one for the local communicators of both groups, if it is an inter-communicator.
+/// A number for a new communicator, and one for the local communicators of both groups, if it is an inter-communicator.
 pub(super) fn take_numbers<F: Fabric>(state: &mut crate::state::State<F>) -> Words {
-    let mut take = || state.context_ids.take().map_or(NO_NUMBER, u64::from);
+    let mut take = || state.context_ids.take().unwrap_or(NO_NUMBER);
     [take(), take()]
-}
-
-/// The number that a member of an agreement gives: that of [`take_numbers`] in 32 bits.
-pub(super) fn proposed(number: u64) -> u32 {
-    u32::try_from(number).unwrap_or(u32::MAX)
-}
-
-/// The context id that [`proposed`] has put in.
-fn number_of(proposed: u32) -> u64 {
-    if proposed == u32::MAX { NO_NUMBER } else { u64::from(proposed) }
 }
 
 /// What a task that has no free context id gives instead of one: all tasks that wait for the id then get the same error.
 const NO_NUMBER: u64 = u64::MAX;
 
-/// Checks a context id that the tasks of a group have agreed on.
+/// The context id in a number that the tasks of a group have agreed on.
 fn checked(number: u64) -> Result<u32> {
     if number == NO_NUMBER {
         let what = "all context ids of the task that gives them out are in use: free communicators that are no longer needed";
         return Err(Error::refused(ErrorClass::Other, "a new communicator", what, None));
     }
-    let valid = u32::try_from(number).ok().filter(|number| number % SPACES == 0);
-    valid.ok_or(Error::ContextId { number })
+    Some(id_in(number)).filter(|id| id % SPACES == 0).ok_or(Error::ContextId { number })
 }
 
 /// A number computed from a name, on which tasks without a communicator agree (FNV-1a).
@@ -652,7 +642,7 @@ mod tests {
                         Environment::<Double, OneThread>::on_fabric(fabric, &Settings::default());
                     let environment = environment.expect("three tasks");
                     let world = environment.world();
-                    world.state().expect("no call is under way").context_ids.use_up();
+                    world.state().expect("no call is under way").context_ids.leave(0);
                     let refused = [world.dup().err(), world.split(Some(0), 0).err()];
                     for error in refused.map(|error| error.expect("no id is left")) {
                         assert!(error.to_string().contains("all context ids"), "{error}");
@@ -666,10 +656,9 @@ mod tests {
     #[test]
     fn a_number_that_no_task_proposes_is_an_error_without_a_peer() {
         assert_eq!(checked(u64::from(SPACES)).expect("a multiple"), SPACES);
-        for wrong in [1, u64::from(SPACES) << 32] {
-            let error = checked(wrong).expect_err("no number of a communicator");
-            assert!(matches!(error, Error::ContextId { number } if number == wrong), "{error}");
-            assert!(error.to_string().contains(&wrong.to_string()), "{error}");
-        }
+        let wrong = 1;
+        let error = checked(wrong).expect_err("no number of a communicator");
+        assert!(matches!(error, Error::ContextId { number } if number == wrong), "{error}");
+        assert!(error.to_string().contains(&wrong.to_string()), "{error}");
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use am_core::fabric::Fabric;
 use am_core::task::TaskId;
 
-use super::create::{proposed, take_numbers};
+use super::create::take_numbers;
 use super::{Communicator, PendingCommunicator};
 use crate::buffer::RecvData;
 use crate::consensus::{Contribution, Decision};
@@ -63,11 +63,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// A call inside another call, or after finalize; the deferred error of an earlier call.
     pub fn revoke(&self) -> Result<()> {
         let mut state = self.state()?;
-        let own = state.context.task();
-        let local = self.local().context_id;
-        if state.handlers().revoke(self.context_id, local, own) {
-            state.handlers().tell_all(self.context_id);
-        }
+        state.handlers().revoke(self.context_id, self.local().context_id);
         state.context.send_wanted();
         Ok(())
     }
@@ -178,7 +174,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let mut state = self.state()?;
         state.take_in()?;
         let known = state.handlers().failures.lost_in(&self.all_tasks());
-        let numbers = take_numbers(&mut state).map(proposed);
+        let numbers = take_numbers(&mut state);
         let given = Contribution { flags: u32::MAX, numbers, failed: numbers_of(&known) };
         let (request, decision) = self.start_agreement_of_all(&mut state, given, (None, false))?;
         drop(state);
@@ -240,4 +236,53 @@ fn numbers_of(tasks: &[TaskId]) -> Vec<u32> {
 
 fn group_of<F: Fabric>(tasks: &[TaskId], state: &State<F>) -> Group {
     Group::of_tasks(numbers_of(tasks), state.context.task())
+}
+
+#[cfg(test)]
+mod tests {
+    use am_core_conform::watchdog::Watchdog;
+    use am_double::{Config, Double, network};
+
+    use crate::Settings;
+    use crate::environment::Environment;
+    use crate::policy::OneThread;
+
+    /// All communicators have the same context id, one after the other. What was revoked and agreed on one of them is nothing to the next
+    /// one, also if the messages about it arrive late.
+    #[test]
+    fn a_communicator_has_nothing_of_an_earlier_one_with_its_context_id() {
+        let _watchdog = Watchdog::new("context ids again".to_owned(), std::time::Duration::from_secs(100));
+        let (_network, fabrics) = network(Config::new(3));
+        std::thread::scope(|scope| {
+            for fabric in fabrics {
+                scope.spawn(move || {
+                    let environment =
+                        Environment::<Double, OneThread>::on_fabric(fabric, &Settings::default());
+                    let environment = environment.expect("three tasks");
+                    let world = environment.world();
+                    world.state().expect("no call is under way").context_ids.leave(1);
+                    let mut before = None;
+                    for round in 0..100 {
+                        let copy = world.dup().expect("the context id is free");
+                        assert!(before.is_none_or(|before| before == copy.context_id), "the same context id");
+                        before = Some(copy.context_id);
+                        assert!(!copy.is_revoked().expect("no call is under way"), "round {round}");
+                        for flags in [round, round + 1] {
+                            let agreed = copy.agree(flags).expect("all tasks live");
+                            assert_eq!(
+                                (agreed.flags, agreed.failure.is_none()),
+                                (flags, true),
+                                "round {round}"
+                            );
+                        }
+                        if round % 3 == world.rank() {
+                            copy.revoke().expect("no call is under way");
+                        }
+                    }
+                    world.barrier().expect("the world was not revoked");
+                    environment.finalize().expect("all tasks finalize");
+                });
+            }
+        });
+    }
 }

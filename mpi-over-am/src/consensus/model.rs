@@ -126,7 +126,7 @@ impl World {
                 let own = u32::try_from(own).unwrap();
                 let given = Contribution {
                     flags: !(1 << own),
-                    numbers: [10 + own; 2],
+                    numbers: [u64::from(10 + own); 2],
                     failed: (0..u32::try_from(count).unwrap()).filter(|&member| has_failed(member)).collect(),
                 };
                 let members = (0..u32::try_from(count).unwrap()).collect();

@@ -3,7 +3,7 @@
 use super::{Contribution, Decision, Holding, Message};
 
 /// Bytes of a message's header, after the name of the agreement.
-pub(crate) const BYTES: usize = 20;
+pub(crate) const BYTES: usize = 28;
 
 impl Message {
     /// The header and the list.
@@ -38,7 +38,8 @@ impl Message {
         let word =
             |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
         let (kind, is_news) = (header[0], header[1] != 0);
-        let (place, flags, numbers) = (word(4), word(8), [word(12), word(16)]);
+        let number = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
+        let (place, flags, numbers) = (word(4), word(8), [number(12), number(20)]);
         let (words, rest) = list.as_chunks::<4>();
         if !rest.is_empty() {
             return None;
@@ -62,13 +63,13 @@ impl Message {
     }
 }
 
-fn header(kind: u8, place: u32, (flags, numbers, is_news): (u32, [u32; 2], bool)) -> [u8; BYTES] {
+fn header(kind: u8, place: u32, (flags, numbers, is_news): (u32, [u64; 2], bool)) -> [u8; BYTES] {
     let mut bytes = [0; BYTES];
     (bytes[0], bytes[1]) = (kind, u8::from(is_news));
     bytes[4..8].copy_from_slice(&place.to_le_bytes());
     bytes[8..12].copy_from_slice(&flags.to_le_bytes());
-    bytes[12..16].copy_from_slice(&numbers[0].to_le_bytes());
-    bytes[16..20].copy_from_slice(&numbers[1].to_le_bytes());
+    bytes[12..20].copy_from_slice(&numbers[0].to_le_bytes());
+    bytes[20..28].copy_from_slice(&numbers[1].to_le_bytes());
     bytes
 }
 
@@ -82,7 +83,7 @@ mod tests {
 
     #[test]
     fn messages_are_the_same_after_the_wire_and_others_are_refused() {
-        let decision = Decision { flags: 5, numbers: [7, 9], is_news: true, failed: vec![1, 3] };
+        let decision = Decision { flags: 5, numbers: [7, 9 << 32], is_news: true, failed: vec![1, 3] };
         let given = Contribution { flags: 1, numbers: [8, 10], failed: vec![2] };
         let all = [
             Message::Hold(3, Holding::Contribution(given)),

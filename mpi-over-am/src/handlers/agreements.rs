@@ -9,11 +9,15 @@ use am_core::task::TaskId;
 use super::{AGREE, MpiHandlers};
 use crate::buffer::RecvData;
 use crate::consensus::{self, Agreement, Contribution, Decision, Outbox};
+use crate::context_id::id_in;
 use crate::error::Error;
 use crate::request_id::RequestId;
 
-/// The name of an agreement: a context id, and the number among the agreements of that context id.
-type Name = (u32, u32);
+/// The name of an agreement: the number of a communicator, and the number among its agreements.
+type Name = (u64, u32);
+
+/// Bytes of a name in a message.
+const NAME_BYTES: usize = 12;
 
 /// What a request waits for.
 #[derive(Debug)]
@@ -37,13 +41,13 @@ struct Open {
 #[derive(Debug, Default)]
 pub(crate) struct Agreements {
     open: HashMap<Name, Open>,
-    /// The number of the next agreement of each context id.
-    next: HashMap<u32, u32>,
+    /// The number of the next agreement of each communicator.
+    next: HashMap<u64, u32>,
 }
 
 impl Agreements {
-    pub(super) fn end(&mut self, context_id: u32) {
-        self.next.remove(&context_id);
+    pub(super) fn end(&mut self, communicator: u64) {
+        self.next.remove(&communicator);
     }
 }
 
@@ -57,8 +61,9 @@ impl MpiHandlers {
         contribution: Contribution,
         awaited: Awaited,
     ) {
-        let number = self.failures.agreements.next.entry(context_id).or_default();
-        let name = (context_id, *number);
+        let communicator = self.peers.number_of(context_id);
+        let number = self.failures.agreements.next.entry(communicator).or_default();
+        let name = (communicator, *number);
         *number = number.wrapping_add(1);
         let mut awaited = Some(awaited);
         self.with_agreement(name, |open, has_failed, outbox| {
@@ -72,9 +77,12 @@ impl MpiHandlers {
         let mut list = vec![0; message.here.map_or(0, |here| here.len())];
         let copied = message.here.map_or(0, |here| here.copy_to(&mut list));
         let is_whole = copied as u64 == message.len;
-        let parsed = message.uhdr.split_at_checked(8).filter(|_| is_whole).and_then(|(name, header)| {
-            let word = |at: usize| Some(u32::from_le_bytes(name.get(at..at + 4)?.try_into().ok()?));
-            Some(((word(0)?, word(4)?), consensus::Message::from_wire(header.try_into().ok()?, &list)?))
+        let parsed = message.uhdr.split_at_checked(NAME_BYTES).filter(|_| is_whole);
+        let parsed = parsed.and_then(|(name, header)| {
+            let (communicator, number) = name.split_at(8);
+            let number = u32::from_le_bytes(number.try_into().ok()?);
+            let name = (u64::from_le_bytes(communicator.try_into().ok()?), number);
+            Some((name, consensus::Message::from_wire(header.try_into().ok()?, &list)?))
         });
         let Some((name, parsed)) = parsed else { return self.malformed(message) };
         let from = message.source.task.0;
@@ -124,7 +132,7 @@ impl MpiHandlers {
         }
     }
 
-    fn tell_decision(&mut self, context_id: u32, decision: &Decision, awaited: Awaited) {
+    fn tell_decision(&mut self, communicator: u64, decision: &Decision, awaited: Awaited) {
         let Awaited { request, slot, flags, tells_news } = awaited;
         if let Some(flags) = flags {
             flags.unpack(0, &decision.flags.to_ne_bytes());
@@ -132,7 +140,7 @@ impl MpiHandlers {
         // This cannot fail: an agreement is decided once.
         let _ = slot.set(decision.clone());
         let news: Option<Error> = if tells_news && decision.is_news {
-            self.failures.error_of_news(context_id, &decision.failed)
+            self.failures.error_of_news(id_in(communicator), &decision.failed)
         } else {
             None
         };

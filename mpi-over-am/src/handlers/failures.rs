@@ -11,7 +11,7 @@ use am_core::task::{Endpoint, TaskId};
 
 use super::agreements::Agreements;
 use super::{MpiHandlers, REVOKE};
-use crate::context_id::{SPACES, Space, needs_all_tasks};
+use crate::context_id::{SPACES, Space, id_in, needs_all_tasks};
 use crate::error::Error;
 use crate::group::Group;
 use crate::matching::{ContextId, Pattern};
@@ -47,9 +47,9 @@ pub(crate) struct Failures {
     lost: Vec<(TaskId, Lost)>,
     /// The number of entries of `lost` that the program has acknowledged, by the context id of the communicator.
     acknowledged: HashMap<u32, usize>,
-    /// The revoked communicators, by their context ids. An entry stays: the communicator may not be known here yet, and others may have to
+    /// The revoked communicators, by their numbers. An entry stays: the communicator may not be known here yet, and others may have to
     /// be told after it has ended here.
-    revoked: HashMap<u32, Revoked>,
+    revoked: HashMap<u64, Revoked>,
     pub(super) agreements: Agreements,
     /// The messages that the context has to send.
     wanted: VecDeque<Wanted>,
@@ -60,8 +60,8 @@ pub(crate) struct Failures {
 struct Revoked {
     /// The task that has told this one. If it fails, it may have told only some: this task then tells all.
     told_by: TaskId,
-    /// The context id of the communicator of the local group, if it is an inter-communicator; otherwise its own again.
-    local: u32,
+    /// The number of the communicator of the local group, if it is an inter-communicator; otherwise its own again.
+    local: u64,
     /// All members, once they are known here.
     members: Vec<TaskId>,
 }
@@ -112,9 +112,9 @@ impl Failures {
     }
 
     /// Forgets what the program has asked about a communicator that has ended.
-    pub(crate) fn end(&mut self, context_id: u32) {
-        self.acknowledged.remove(&context_id);
-        self.agreements.end(context_id);
+    pub(crate) fn end(&mut self, number: u64) {
+        self.acknowledged.remove(&id_in(number));
+        self.agreements.end(number);
     }
 
     pub(super) fn want(&mut self, wanted: Wanted) {
@@ -137,15 +137,6 @@ impl Failures {
             None => failed.first().map(|&task| Lost::Failed(String::new()).error(TaskId(task))),
         }
     }
-
-    fn is_revoked(&self, context_id: u32) -> bool {
-        self.revoked.contains_key(&communicator_of(context_id))
-    }
-
-    fn error_of_revoked(&self, context_id: u32) -> Option<Error> {
-        let revoked = self.revoked.get(&communicator_of(context_id))?;
-        Some(Error::Revoked { told_by: revoked.told_by.0 })
-    }
 }
 
 /// The context id of a communicator, from that of one of its message spaces.
@@ -158,7 +149,7 @@ impl MpiHandlers {
     #[cold]
     pub(crate) fn is_troubled(&self) -> bool {
         let mut revoked = self.failures.revoked.keys();
-        !self.failures.lost.is_empty() || revoked.any(|&id| self.peers.group(ContextId(id)).is_some())
+        !self.failures.lost.is_empty() || revoked.any(|&number| self.peers.has_number(number))
     }
 
     /// From now on, each start of an operation and each wait looks whether it is possible.
@@ -195,68 +186,78 @@ impl MpiHandlers {
     /// Adds a communicator: messages on it are exchanged with the ranks of `reached`. An inter-communicator also has a `local` group.
     pub(crate) fn begin_communicator(&mut self, context_id: u32, reached: Group, local: Option<Group>) {
         self.peers.begin(context_id, reached, local);
-        if self.failures.is_revoked(context_id) {
+        if self.is_revoked(context_id) {
             self.trouble_begins();
-            self.learn_members(context_id);
+            self.learn_members(self.peers.number_of(context_id));
         }
     }
 
     /// Removes a communicator.
     pub(crate) fn end_communicator(&mut self, context_id: u32) {
         self.peers.end(context_id);
-        self.failures.end(context_id);
+        self.failures.end(self.peers.number_of(context_id));
     }
 
     /// Whether the communicator is revoked.
     pub(crate) fn is_revoked(&self, context_id: u32) -> bool {
-        self.failures.is_revoked(context_id)
+        self.failures.revoked.contains_key(&self.peers.number_of(communicator_of(context_id)))
     }
 
-    /// Revokes a communicator: operations on it end, and no more can be started. Returns false if it was revoked before.
-    pub(crate) fn revoke(&mut self, context_id: u32, local: u32, told_by: TaskId) -> bool {
-        if self.failures.is_revoked(context_id) {
+    /// Revokes a communicator of this task, and tells its members. `local` is the context id of the communicator of the local group, if it
+    /// is an inter-communicator; otherwise its own again.
+    pub(crate) fn revoke(&mut self, context_id: u32, local: u32) {
+        let [number, local] = [context_id, local].map(|id| self.peers.number_of(id));
+        if self.begin_revoked(number, local, TaskId(self.own)) {
+            self.tell_all(number);
+        }
+    }
+
+    /// Notes that a communicator is revoked: operations on it end, and no more can be started. Returns false if it was revoked before.
+    fn begin_revoked(&mut self, number: u64, local: u64, told_by: TaskId) -> bool {
+        if self.failures.revoked.contains_key(&number) {
             return false;
         }
-        self.failures.revoked.insert(context_id, Revoked { told_by, local, members: Vec::new() });
-        if local != context_id {
-            self.revoke(local, local, told_by);
+        self.failures.revoked.insert(number, Revoked { told_by, local, members: Vec::new() });
+        if local != number {
+            self.begin_revoked(local, local, told_by);
         }
         self.trouble_begins();
         self.end_hopeless_operations();
-        self.learn_members(context_id);
+        self.learn_members(number);
         true
     }
 
     /// Handles the message that a communicator is revoked.
     pub(super) fn revoked(&mut self, message: &Message<'_>) -> Answer {
-        let Ok(header) = <[u8; 8]>::try_from(message.uhdr) else { return self.malformed(message) };
-        let [context_id, local] = bytemuck::cast::<_, [[u8; 4]; 2]>(header).map(u32::from_le_bytes);
-        if context_id % SPACES != 0 || local % SPACES != 0 {
+        let Ok(header) = <[u8; 16]>::try_from(message.uhdr) else { return self.malformed(message) };
+        let [number, local] = bytemuck::cast::<_, [[u8; 8]; 2]>(header).map(u64::from_le_bytes);
+        if [number, local].iter().any(|&number| !id_in(number).is_multiple_of(SPACES)) {
             return self.malformed(message);
         }
-        self.revoke(context_id, local, message.source.task);
+        self.begin_revoked(number, local, message.source.task);
         Answer::consumed(Completion::Wants)
     }
 
     /// Notes the members of a revoked communicator, once it is known here.
-    fn learn_members(&mut self, context_id: u32) {
-        let Some(revoked) = self.failures.revoked.get_mut(&context_id) else { return };
-        let groups = [self.peers.group(ContextId(context_id)), self.peers.group(ContextId(revoked.local))];
+    fn learn_members(&mut self, number: u64) {
+        let Some(revoked) = self.failures.revoked.get_mut(&number) else { return };
+        let known = [number, revoked.local].into_iter().filter(|&number| self.peers.has_number(number));
+        let groups = known.map(|number| self.peers.group(ContextId(id_in(number))));
         let own = self.own;
-        let mut members: Vec<TaskId> = groups.into_iter().flatten().flat_map(Group::tasks).collect();
+        let mut members: Vec<TaskId> = groups.flatten().flat_map(Group::tasks).collect();
         members.retain(|member| member.0 != own);
         members.sort_unstable();
         members.dedup();
         revoked.members = members;
-        if self.failures.has_lost(self.failures.revoked[&context_id].told_by.0) {
-            self.tell_all(context_id);
+        if self.failures.has_lost(self.failures.revoked[&number].told_by.0) {
+            self.tell_all(number);
         }
     }
 
     /// Tells all members that their communicator is revoked.
-    pub(crate) fn tell_all(&mut self, context_id: u32) {
-        let Some(revoked) = self.failures.revoked.get(&context_id) else { return };
-        let uhdr = [context_id.to_le_bytes(), revoked.local.to_le_bytes()].concat();
+    fn tell_all(&mut self, number: u64) {
+        let Some(revoked) = self.failures.revoked.get(&number) else { return };
+        let uhdr = [number.to_le_bytes(), revoked.local.to_le_bytes()].concat();
         for to in revoked.members.clone() {
             self.failures.want(Wanted { to, handler: REVOKE, uhdr: uhdr.clone(), udata: Vec::new() });
         }
@@ -265,8 +266,8 @@ impl MpiHandlers {
     /// After a task has failed: tells all members of the communicators that this task has said were revoked.
     fn tell_of_revoked(&mut self, failed: TaskId) {
         let told = self.failures.revoked.iter().filter(|(_, revoked)| revoked.told_by == failed);
-        for context_id in told.map(|(&context_id, _)| context_id).collect::<Vec<_>>() {
-            self.tell_all(context_id);
+        for number in told.map(|(&number, _)| number).collect::<Vec<_>>() {
+            self.tell_all(number);
         }
     }
 
@@ -280,7 +281,9 @@ impl MpiHandlers {
     /// Why no operation can be started on the communicator with this context id (or that of one of its spaces): it is revoked.
     #[cold]
     pub(crate) fn trouble_of(&self, context_id: u32) -> Option<Error> {
-        self.failures.error_of_revoked(context_id)
+        let number = self.peers.number_of(communicator_of(context_id));
+        let revoked = self.failures.revoked.get(&number)?;
+        Some(Error::Revoked { told_by: revoked.told_by.0 })
     }
 
     /// Why no collective can be carried out on the communicator with this context id (or that of one of its spaces): it is revoked, or one
@@ -417,7 +420,7 @@ impl MpiHandlers {
         if key.tag == BY_ALL {
             return self.trouble_of_all(key.context_id);
         }
-        self.failures.error_of_revoked(key.context_id)
+        self.trouble_of(key.context_id)
     }
 
     /// Starts to wait for a note: `request` completes when the note is in the slot.
