@@ -4,7 +4,7 @@ use am_core_engine::protocol::{End, Outgoing};
 
 use crate::context::Context;
 use crate::counter::CounterName;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::fabric::{Fabric, World};
 use crate::handler::{HandlerSet, Wanted};
 use crate::handler_thread::{Asked, HandlerThread};
@@ -34,7 +34,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// Sends the messages that the handler set wants, and gives jobs to the handler thread; returns whether there were any.
     #[cold]
     fn make_calls(&mut self) -> Result<bool> {
-        let mut moved = self.send_wanted();
+        let mut moved = self.send_wanted()?;
         while self.engine.has_thread_jobs() {
             // If the thread cannot be started now, the jobs stay queued.
             let thread = match &self.thread {
@@ -50,17 +50,22 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         Ok(moved)
     }
 
-    /// Sends the messages that the handler set wants; returns whether there were any. Never waits. A layer above calls this after it has
-    /// changed its set outside a handler.
-    pub fn send_wanted(&mut self) -> bool {
-        let mut moved = false;
+    /// Sends the messages that the handler set wants; returns whether there were any. Never waits. Messages to a task that has failed or
+    /// has closed its context are dropped. A layer above calls this after it has changed its set outside a handler.
+    ///
+    /// # Errors
+    /// The first error of a message to another task, after all were tried: a user header that is too long; too many operations.
+    pub fn send_wanted(&mut self) -> Result<bool> {
+        let (mut moved, mut result) = (false, Ok(()));
         while let Some(Wanted { to, handler, uhdr, udata }) = self.handlers.next_wanted() {
             moved = true;
             let target = to.seen_from(self.endpoint().context);
-            // The only errors are those of a target that is gone.
-            let _ = self.carry_out_asked(Asked::Amsend { target, handler, uhdr, udata });
+            match self.carry_out_asked(Asked::Amsend { target, handler, uhdr, udata }) {
+                Ok(()) | Err(Error::PeerFailed { .. } | Error::ContextClosed { .. }) => {}
+                Err(error) => result = result.and(Err(error)),
+            }
         }
-        moved
+        result.map(|()| moved)
     }
 
     fn carry_out_asked(&mut self, asked: Asked) -> Result<()> {

@@ -16,6 +16,8 @@
 mod model;
 mod wire;
 
+pub(crate) use wire::BYTES as HEADER_BYTES;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a member contributes.

@@ -74,10 +74,11 @@ impl<F: Fabric> State<F> {
     /// Too many tasks for the completion variant in the settings.
     pub(crate) fn new(fabric: F, settings: &Settings) -> Result<Self> {
         events::look_at_recorder();
-        let packet_room =
-            fabric.limits().packet_bytes_max.saturating_sub(PACKET_HEAD_BYTES + envelope::BYTES);
+        let behind_head = fabric.limits().packet_bytes_max.saturating_sub(PACKET_HEAD_BYTES);
+        let packet_room = behind_head.saturating_sub(envelope::BYTES);
         let own = fabric.world().endpoint().task;
-        let handlers = MpiHandlers::new(own, fabric.world().num_tasks(), settings);
+        let mut handlers = MpiHandlers::new(own, fabric.world().num_tasks(), settings);
+        handlers.limit_agreements(behind_head);
         let mut context = Context::with_handlers(fabric, handlers);
         let (completions, target_counter) = Completions::new(settings.completion, &mut context)?;
         let is_in_context = completions.are_in_context();

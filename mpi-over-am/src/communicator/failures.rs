@@ -12,7 +12,7 @@ use super::create::take_numbers;
 use super::{Communicator, PendingCommunicator};
 use crate::buffer::RecvData;
 use crate::consensus::{Contribution, Decision};
-use crate::error::{Error, ErrorClass, Result};
+use crate::error::{Error, Result};
 use crate::group::Group;
 use crate::handlers::Awaited;
 use crate::policy::LockPolicy;
@@ -64,7 +64,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     pub fn revoke(&self) -> Result<()> {
         let mut state = self.state()?;
         state.handlers().revoke(self.context_id, self.local().context_id);
-        state.context.send_wanted();
+        state.context.send_wanted()?;
         Ok(())
     }
 
@@ -205,28 +205,19 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
 /// Starts an agreement among tasks, under a context id.
 ///
 /// # Errors
-/// More tasks have failed than a message can name.
+/// Too many operations are under way.
 pub(crate) fn start<F: Fabric, L: LockPolicy>(
     state: &mut Turn<'_, F, L>,
     (context_id, members): (u32, Vec<u32>),
     given: Contribution,
     (flags, tells_news): (Option<RecvData>, bool),
 ) -> Result<(RequestId, Arc<OnceLock<Decision>>)> {
-    /// Bytes of a packet besides the list of failed tasks.
-    const HEAD_BYTES: usize = 64;
-    let room = state.context.limits().packet_bytes_max.saturating_sub(HEAD_BYTES) / size_of::<u32>();
-    let failed = members.iter().filter(|&&member| state.context.handlers().failures.has_lost(member)).count();
-    if failed > room {
-        let what = "more tasks have failed than a message can name; the value is how many it can name";
-        let room = i64::try_from(room).unwrap_or(i64::MAX);
-        return Err(Error::refused(ErrorClass::Other, "an agreement", what, room));
-    }
     let request = state.handlers().requests.insert(true);
     state.handlers().requests.set_context(request, context_id);
     let decision = Arc::new(OnceLock::new());
     let awaited = Awaited { request, slot: Arc::clone(&decision), flags, tells_news };
     state.handlers().start_agreement(context_id, members, given, awaited);
-    state.context.send_wanted();
+    state.context.send_wanted()?;
     Ok((request, decision))
 }
 
@@ -242,6 +233,8 @@ fn group_of<F: Fabric>(tasks: &[TaskId], state: &State<F>) -> Group {
 mod tests {
     use am_core_conform::watchdog::Watchdog;
     use am_double::{Config, Double, network};
+
+    use am_core::task::TaskId;
 
     use crate::Settings;
     use crate::environment::Environment;
@@ -281,6 +274,42 @@ mod tests {
                     }
                     world.barrier().expect("the world was not revoked");
                     environment.finalize().expect("all tasks finalize");
+                });
+            }
+        });
+    }
+
+    /// The list of failed tasks is longer than a packet: it is sent in parts.
+    #[test]
+    fn more_tasks_fail_than_a_packet_names() {
+        const TASKS: u32 = 40;
+        const SURVIVORS: u32 = 3;
+        let _watchdog = Watchdog::new("many failures".to_owned(), std::time::Duration::from_secs(100));
+        let (network, fabrics) = network(Config { packet_bytes_max: 128, ..Config::new(TASKS) });
+        let barrier = std::sync::Barrier::new(TASKS as usize);
+        std::thread::scope(|scope| {
+            for fabric in fabrics {
+                let (network, barrier) = (&network, &barrier);
+                scope.spawn(move || {
+                    let environment =
+                        Environment::<Double, OneThread>::on_fabric(fabric, &Settings::default());
+                    let environment = environment.expect("a task");
+                    environment.set_go_on(true).expect("no call is under way");
+                    let world = environment.world();
+                    barrier.wait();
+                    if world.rank() >= SURVIVORS {
+                        network.kill(TaskId(world.rank()));
+                        std::mem::forget((world, environment));
+                        return;
+                    }
+                    let agreed = world.agree(1 << world.rank() | 8).expect("tasks live");
+                    assert_eq!(agreed.flags & !8, 0, "three tasks give different bits");
+                    while world.failed().expect("no call is under way").size() < TASKS - SURVIVORS {}
+                    let shrunk = world.shrink().expect("three tasks live");
+                    assert_eq!(shrunk.size(), SURVIVORS);
+
+                    shrunk.barrier().expect("all members live");
+                    environment.leave().expect("no message is under way");
                 });
             }
         });

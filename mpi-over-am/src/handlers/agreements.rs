@@ -16,7 +16,8 @@ use crate::request_id::RequestId;
 /// The name of an agreement: the number of a communicator, and the number among its agreements.
 type Name = (u64, u32);
 
-/// Bytes of a name in a message.
+/// Bytes of a message's user header: a name, whether more of the list follows in another message, and the header of the consensus.
+const UHDR_BYTES: usize = NAME_BYTES + 1 + consensus::HEADER_BYTES;
 const NAME_BYTES: usize = 12;
 
 /// What a request waits for.
@@ -43,6 +44,10 @@ pub(crate) struct Agreements {
     open: HashMap<Name, Open>,
     /// The number of the next agreement of each communicator.
     next: HashMap<u64, u32>,
+    /// Lists of which a part has arrived, by their senders. A sender sends one after the other.
+    begun: HashMap<u32, Vec<u8>>,
+    /// Maximum bytes of a list that one message holds.
+    part_bytes_max: usize,
 }
 
 impl Agreements {
@@ -52,6 +57,11 @@ impl Agreements {
 }
 
 impl MpiHandlers {
+    /// Sets how many bytes of a message, with its user header, one packet holds.
+    pub(crate) fn limit_agreements(&mut self, packet_room: usize) {
+        self.failures.agreements.part_bytes_max = packet_room.saturating_sub(UHDR_BYTES).max(1);
+    }
+
     /// Takes part in the next agreement of a context id. `members` are the same tasks in the same order at all of them. The caller has to
     /// send what is wanted.
     pub(crate) fn start_agreement(
@@ -74,18 +84,22 @@ impl MpiHandlers {
 
     /// Handles a message of an agreement.
     pub(super) fn message_of_agreement(&mut self, message: &Message<'_>) -> Answer {
-        let mut list = vec![0; message.here.map_or(0, |here| here.len())];
-        let copied = message.here.map_or(0, |here| here.copy_to(&mut list));
-        let is_whole = copied as u64 == message.len;
-        let parsed = message.uhdr.split_at_checked(NAME_BYTES).filter(|_| is_whole);
-        let parsed = parsed.and_then(|(name, header)| {
-            let (communicator, number) = name.split_at(8);
-            let number = u32::from_le_bytes(number.try_into().ok()?);
-            let name = (u64::from_le_bytes(communicator.try_into().ok()?), number);
-            Some((name, consensus::Message::from_wire(header.try_into().ok()?, &list)?))
-        });
-        let Some((name, parsed)) = parsed else { return self.malformed(message) };
         let from = message.source.task.0;
+        let mut part = vec![0; message.here.map_or(0, |here| here.len())];
+        let copied = message.here.map_or(0, |here| here.copy_to(&mut part));
+        let mut list = self.failures.agreements.begun.remove(&from).unwrap_or_default();
+        list.append(&mut part);
+        // A list names each task at most once, after a number.
+        let is_possible =
+            copied as u64 == message.len && list.len() / size_of::<u32>() <= self.num_tasks as usize + 1;
+        let Ok(uhdr) = <&[u8; UHDR_BYTES]>::try_from(message.uhdr) else { return self.malformed(message) };
+        let (name, has_more, header) = split(uhdr);
+        if is_possible && has_more {
+            self.failures.agreements.begun.insert(from, list);
+            return Answer::consumed(Completion::None);
+        }
+        let parsed = consensus::Message::from_wire(header, &list).filter(|_| is_possible);
+        let Some(parsed) = parsed else { return self.malformed(message) };
         let agreements = &self.failures.agreements;
         let is_over = !agreements.open.contains_key(&name)
             && agreements.next.get(&name.0).is_some_and(|&next| name.1 < next);
@@ -126,9 +140,16 @@ impl MpiHandlers {
 
     fn send_all_of(&mut self, name: Name, messages: impl IntoIterator<Item = (u32, consensus::Message)>) {
         for (to, message) in messages {
-            let (header, udata) = message.to_wire();
-            let uhdr = [&name.0.to_le_bytes()[..], &name.1.to_le_bytes(), &header].concat();
-            self.failures.want(Wanted { to: TaskId(to), handler: AGREE, uhdr, udata });
+            let (header, list) = message.to_wire();
+            let mut rest = list.as_slice();
+            let mut has_more = true;
+            while has_more {
+                let (part, after) = rest.split_at(rest.len().min(self.failures.agreements.part_bytes_max));
+                (rest, has_more) = (after, !after.is_empty());
+                let begin = [&name.0.to_le_bytes()[..], &name.1.to_le_bytes(), &[u8::from(has_more)]];
+                let uhdr = [&begin.concat()[..], &header].concat();
+                self.failures.want(Wanted { to: TaskId(to), handler: AGREE, uhdr, udata: part.to_vec() });
+            }
         }
     }
 
@@ -146,4 +167,13 @@ impl MpiHandlers {
         };
         self.requests.end(request, news);
     }
+}
+
+/// The name of an agreement, whether more of the list follows, and the header of the consensus.
+fn split(uhdr: &[u8; UHDR_BYTES]) -> (Name, bool, [u8; consensus::HEADER_BYTES]) {
+    let (mut communicator, mut number, mut header) = ([0; 8], [0; 4], [0; consensus::HEADER_BYTES]);
+    communicator.copy_from_slice(&uhdr[..8]);
+    number.copy_from_slice(&uhdr[8..NAME_BYTES]);
+    header.copy_from_slice(&uhdr[NAME_BYTES + 1..]);
+    ((u64::from_le_bytes(communicator), u32::from_le_bytes(number)), uhdr[NAME_BYTES] != 0, header)
 }
