@@ -1,9 +1,9 @@
 //! An emulated Virtual Interface Architecture, and am-core's Fabric on it.
 //!
-//! From the top down: [`fabric`] carries am-core over [`vipl`], which implements VIA, over a [`device`]: `shm`, the memory of a job on one
-//! machine, with libfabric between machines. [`job`] contains the files and settings that the tasks of a job share. [`Task::join`] is the
-//! entry point. The crate `am-via-launch` starts jobs (`amrun`), and `am-via-conform` is the conformance suite of the provider
-//! (`am-conform`).
+//! From the top down: [`fabric`] carries am-core over the VIs of an emulated NIC (the crate `am-via-nic`), over a [`device`]: `shm`, the
+//! memory of a job on one machine, with libfabric between machines. [`job`] contains the files and settings that the tasks of a job share.
+//! [`Task::join`] is the entry point. The crate `am-via-launch` starts jobs (`amrun`), and `am-via-conform` is the conformance suite of the
+//! provider (`am-conform`).
 //!
 //! A task joins its job and opens a context; a program that no launcher started is a job of one:
 //!
@@ -26,7 +26,7 @@
 //! # }
 //! ```
 //!
-//! A program may also use VIA itself: its calls are in [`vipl`], and [`Task::open_nic`] opens a NIC.
+//! A program may also use VIA itself, by the crate `am-via-vipl`, which opens the NICs of a [`Task`].
 //!
 //! # What is promised
 //!
@@ -83,18 +83,7 @@ pub mod processors {
     pub use am_via_os::sched::{allowed_cpus, current_cpu, move_to};
 }
 
-/// VIA's types, for a program written to VIA.
-pub mod vipl {
-    pub use am_via_vipl::{
-        AddressSegment, AsyncCode, AsyncError, ClaimFault, ConnectionRequest, ContextNumber, Control,
-        CqEntry, CqHandle, CqHandler, CreditPlan, DataSegment, Descriptor, DescriptorHandler, Discriminator,
-        Endpoint, ErrorHandler, Fault, MemAttributes, MemHandle, Memory, NetAddress, NicAttributes,
-        NicLimits, PTag, PeerAttributes, PostError, Posted, Queue, Reliability, Resource, Status, TaskId,
-        UserAgent, ViAttributes, ViHandle, ViInfo, ViState, VipError, VipReturn,
-    };
-}
-
 /// The device: shared memory within a host with libfabric between hosts.
 pub mod device {
-    pub use am_via_vipl::device::{DeviceAttributes, DeviceError, Endpoint, shm};
+    pub use am_via_nic::device::{DeviceAttributes, DeviceError, Endpoint, shm};
 }

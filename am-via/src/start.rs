@@ -10,11 +10,10 @@ use am_core::task::ContextNumber;
 use crate::fabric::{CreditPlan, ViaFabric};
 use am_via_job::settings::Memory;
 use am_via_job::{Carrier, Job, JobError, Variables};
+use am_via_nic::device::DeviceError;
+use am_via_nic::device::shm::{OwnHeap, Shm, ShmOptions};
 use am_via_shm::WaitPolicy;
 use am_via_shm::regions::Ways;
-use am_via_vipl::device::DeviceError;
-use am_via_vipl::device::shm::{OwnHeap, Shm, ShmOptions};
-use am_via_vipl::{UserAgent, VipError};
 
 /// The fabric of a task.
 pub type ShmFabric = ViaFabric<Shm>;
@@ -84,32 +83,29 @@ impl Task {
     /// NIC; the job's memory cannot be mapped.
     pub fn fabric(&self, context: u8) -> Result<ShmFabric> {
         let settings = self.job.settings();
-        // An invalid context number has no bit, and is refused below.
-        let bit = 1_u32.checked_shl(u32::from(context)).unwrap_or(0) & BY_NAME;
+        let bit = by_name(context);
         let Some(noted) = self.job.note_nics(bit << NICS_MAX, bit) else {
-            return Err(of_vip(&VipError::NicTaken { name: format!("shm{context}"), last: NICS_MAX - 1 }));
+            let what = format!(
+                "NIC \"shm{context}\" of this task was already opened by name: use another of the contexts 0 to {}",
+                NICS_MAX - 1
+            );
+            return Err(Error::Job { fault: Fault::Caller, what });
         };
         let device = self.noted_device(context, noted).map_err(|error| of_device(&error))?;
         let plan = CreditPlan { credits: settings.credits, answers: settings.credits };
         Ok(ViaFabric::new(device, plan))
     }
 
-    /// Opens a NIC for a program written to VIA (`VipOpenNic`). A task has 16 NICs, `shm0` to `shm15`. Each is used by one context, or
-    /// opened once by such a program: a closed NIC cannot be opened again, because its peers have recorded it as closed. If the setting
-    /// `registered_bytes_max` is set, it gives the NIC's MaxRegisterBytes.
+    /// Opens the device of context `context` for a program written to VIA, which uses it by the context's name instead of its number;
+    /// `None`: it was already opened, or a context uses it. A device that such a program has closed cannot be opened again, because its
+    /// peers have recorded it as closed.
     ///
     /// # Errors
-    /// No NIC has this name, it was already opened, a context uses it, or the job's memory cannot be mapped.
-    pub fn open_nic(&self, name: &str) -> Result<UserAgent<Shm>, VipError> {
-        let number = name.strip_prefix("shm").and_then(|number| number.parse::<u8>().ok());
-        let context = number.filter(|number| u32::from(*number) < NICS_MAX && name == format!("shm{number}"));
-        let context =
-            context.ok_or_else(|| VipError::UnknownNic { name: name.to_owned(), last: NICS_MAX - 1 })?;
-        let bit = 1_u32 << context;
-        let Some(noted) = self.job.note_nics(bit, bit | bit << NICS_MAX) else {
-            return Err(VipError::NicTaken { name: name.to_owned(), last: NICS_MAX - 1 });
-        };
-        Ok(UserAgent::open(self.noted_device(context, noted)?))
+    /// Those of [`device`](Self::device).
+    pub fn device_by_name(&self, context: u8) -> Result<Option<Shm>, DeviceError> {
+        let bit = by_name(context);
+        let noted = self.job.note_nics(bit, bit | bit << NICS_MAX);
+        noted.map(|noted| self.noted_device(context, noted)).transpose()
     }
 
     /// Opens the device of a context whose use has just been noted. If that fails, the context can be opened in either way again.
@@ -209,8 +205,9 @@ fn of_device(error: &DeviceError) -> Error {
     Error::Job { fault, what: error.to_string() }
 }
 
-fn of_vip(error: &VipError) -> Error {
-    Error::Job { fault: Fault::Caller, what: error.to_string() }
+/// The bit of a NIC that was opened by name. An invalid number has none, and is refused where the device is opened.
+fn by_name(context: u8) -> u32 {
+    1_u32.checked_shl(context.into()).unwrap_or(0) & BY_NAME
 }
 
 /// Number of NICs of a task: one for each context.

@@ -21,9 +21,9 @@ use std::time::{Duration, Instant};
 use am_examples::statistics::median;
 use am_via::Task;
 use am_via::device::shm::Shm;
-use am_via::vipl::{
+use am_via_vipl::{
     AddressSegment, DataSegment, Descriptor, Discriminator, Endpoint, MemAttributes, MemHandle, Memory, PTag,
-    Posted, UserAgent, ViAttributes, ViHandle,
+    Posted, UserAgent, ViAttributes, ViHandle, open_nic,
 };
 use clap::Parser;
 
@@ -160,7 +160,7 @@ fn print_row(bytes: u32, row: &serde_json::Value) {
 impl Player {
     /// Opens a NIC, registers memory, connects a VI, and tells the peer where it may write.
     fn new(task: &Task) -> Result<Self, Error> {
-        let mut nic = task.open_nic("shm0")?;
+        let mut nic = open_nic(task, "shm0")?;
         let tag = nic.create_ptag()?;
         let region = |nic: &mut UserAgent<Shm>| -> Result<Region, Error> {
             let memory = nic.alloc(BYTES_MAX as usize)?;

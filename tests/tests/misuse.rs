@@ -18,12 +18,13 @@ use serde_json::Value;
 
 /// The libraries that the programs may use: those of this build, which are there already. They have the features that tests need, so the
 /// programs see at least what a user's program sees.
-const LIBRARIES: [&str; 11] = [
+const LIBRARIES: [&str; 12] = [
     "am_core_engine",
     "am_core",
     "am_double",
     "am_via",
     "am_via_job",
+    "am_via_nic",
     "am_via_ofi",
     "am_via_os",
     "am_via_shm",

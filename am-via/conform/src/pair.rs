@@ -8,8 +8,8 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use am_double::wire::WireStatistics;
-use am_via_vipl::below::Device;
-use am_via_vipl::device::{DeviceError, Endpoint, MemAttributes, MemHandle, TaskId};
+use am_via_nic::Device;
+use am_via_nic::device::{DeviceError, Endpoint, MemAttributes, MemHandle, TaskId};
 use am_via_vipl::{
     AsyncCode, AsyncError, CqHandle, DataSegment, Descriptor, Discriminator, PostError, Posted, Reliability,
     Status, UserAgent, ViAttributes, ViHandle, ViState, VipError, VipReturn,

@@ -3,6 +3,7 @@
 //! The tasks communicate through the process that started them, over an abstract socket. That process receives the verdict of each check,
 //! so it knows which check hangs or has ended its process, and continues with the next check.
 
+use am_via_vipl::open_nic;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
@@ -13,7 +14,7 @@ use std::time::Duration;
 
 use am_via::Task;
 use am_via_launch::{Launch, Running};
-use am_via_vipl::device::shm::Shm;
+use am_via_nic::device::shm::Shm;
 
 use super::line::{Line, Word};
 use super::pair::{DIES_AFTER, Opener, Outcome, Pair, Side};
@@ -177,12 +178,12 @@ fn task(socket: &str, terms: &str, names: &str) -> Result<(), Box<dyn std::error
 fn open(task: Task, terms: Terms, socket: UnixStream) -> Outcome<Pair<Shm>> {
     let side = if task.number() == 0 { Side::A } else { Side::B };
     let line = Line::over(socket).or_else(|error| super::pair::fail(error.to_string()))?;
-    let nic = task.open_nic("shm0")?;
+    let nic = open_nic(&task, "shm0")?;
     let (devices, nics, names) = (task.clone(), task.clone(), task);
     let opener = Opener {
         device: Box::new(move |context| devices.device(context)),
-        nic: Box::new(move |context| nics.open_nic(&format!("shm{context}"))),
-        by_name: Some(Box::new(move |name| names.open_nic(name))),
+        nic: Box::new(move |context| open_nic(&nics, &format!("shm{context}"))),
+        by_name: Some(Box::new(move |name| open_nic(&names, name))),
     };
     let mut pair = Pair::new(nic, side, terms, line, opener)?;
     pair.die = Box::new(die);

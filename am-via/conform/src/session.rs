@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
-use am_via_vipl::below::Device;
+use am_via_nic::Device;
 
 use super::line::Word;
 use super::pair::{Pair, Stop};

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use am_double::wire::WireOptions;
-use am_via_vipl::below::Device;
+use am_via_nic::Device;
 
 use super::pair::{Outcome, Pair};
 
@@ -64,7 +64,7 @@ pub(super) struct Check<D: Device> {
 /// A table of checks: for each level, the functions and their clauses.
 macro_rules! table {
     ($($level:ident { $($name:ident: $clause:literal $([$needs:expr])?;)* })*) => {
-        pub(crate) fn table<D: am_via_vipl::below::Device>() -> Vec<$crate::suite::Check<D>> {
+        pub(crate) fn table<D: am_via_nic::Device>() -> Vec<$crate::suite::Check<D>> {
             vec![$($($crate::suite::Check {
                 name: stringify!($name),
                 level: $crate::suite::Level::$level,

@@ -6,8 +6,8 @@ use std::thread;
 use std::time::Duration;
 
 use am_double::wire::{Wire, WireNetwork, WireOptions};
+use am_via_nic::device::{ContextNumber, Endpoint, TaskId};
 use am_via_vipl::UserAgent;
-use am_via_vipl::device::{ContextNumber, Endpoint, TaskId};
 
 use super::line::Line;
 use super::pair::{DIES_AFTER, Opener, Outcome, Pair, Side};

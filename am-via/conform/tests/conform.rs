@@ -69,7 +69,7 @@ fn a_missing_check_of_the_state_is_noticed() {
     const BROKEN: &str = "PROVIDER_IS_BROKEN";
     const CHECK: &str = "vi_idle_flushes_sends";
     if std::env::var_os(BROKEN).is_some() {
-        am_via_vipl::testing::break_state_check();
+        am_via_nic::testing::break_state_check();
         let plan = Plan {
             only: Some(CHECK.to_owned()),
             over_shm: false,

@@ -22,7 +22,7 @@ use am_core::task::{ContextNumber, Endpoint, TaskId};
 use am_core::transfer::Class;
 use am_core_engine::protocol::packet::Kind;
 use am_via::fabric::{CreditPlan, ViaFabric};
-use am_via_vipl::below::Immediate;
+use am_via_nic::Immediate;
 
 pub use wire::Reach;
 use wire::{Wire, WireFaults, WireNetwork, WireOptions};

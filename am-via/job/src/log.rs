@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(wanted.0.len(), 3, "a level that is none asks for nothing");
         for (target, level) in [
             ("am_via::start", LevelFilter::INFO),
-            ("am_via_vipl", LevelFilter::INFO),
+            ("am_via_nic", LevelFilter::INFO),
             ("am_via_job::life", LevelFilter::TRACE),
             ("am_viable", LevelFilter::WARN),
             ("clap", LevelFilter::WARN),

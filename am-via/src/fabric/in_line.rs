@@ -1,12 +1,12 @@
 //! Packets of a VI, taken in line.
 
 use am_core::fabric::{InLine, NextPacket};
-use am_via_vipl::below::{Entry, Link, Operation};
+use am_via_nic::{Entry, Link, Operation};
 
 use super::memory;
 
 /// The packets of a VI, taken in line.
-pub(super) struct ViInLine<'a, L>(pub(super) am_via_vipl::below::InLine<'a, L>);
+pub(super) struct ViInLine<'a, L>(pub(super) am_via_nic::InLine<'a, L>);
 
 impl<L: Link> InLine for ViInLine<'_, L> {
     #[inline(always)]

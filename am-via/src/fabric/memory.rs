@@ -13,10 +13,10 @@ use am_core::task::TaskId;
 use am_core::transfer::Transfer;
 
 use super::ViaFabric;
+use am_via_nic::{Device, HeapBlock, Link, Mapping, Nic, SharedFileName};
+use am_via_nic::{DeviceError, MemHandle};
 use am_via_shm::regions::{Claim, Registration};
 use am_via_shm::{CheckedRange, Storing};
-use am_via_vipl::below::{Device, HeapBlock, Link, Mapping, Nic, SharedFileName};
-use am_via_vipl::{DeviceError, MemHandle};
 
 // SAFETY: ranges of user memory are passed to the device for one call, or until it reports the end of a transfer; a grant is a
 // registration, whose end the device delays until no peer copies (`shm/regions`, `shm/private_region`); granted memory is lent for a claim

@@ -26,19 +26,19 @@ use am_core::record::{self, EventKind};
 use am_core::task::Endpoint;
 use am_core::transfer::{AtomicOp, Body, Class, OpId, Posted, Transfer, Width};
 
-use am_via_shm::{CheckedRange, Storing};
-use am_via_vipl::below::{
+use am_via_nic::{
     Carry, Completion, Device, Entry, FreeSlot, Immediate, InArea, InEntry, News, Nic, Operation, Packets,
     ViNumber, insist,
 };
-use am_via_vipl::{DeviceError, ViState};
+use am_via_nic::{DeviceError, ViState};
+use am_via_shm::{CheckedRange, Storing};
 
 use in_line::ViInLine;
 use kept_grants::{Added, KeptGrants};
 use peers::Peers;
 use terms::{claim, for_operation, handle, own_address, registration, remote, rights, wrong};
 
-pub use am_via_vipl::CreditPlan;
+pub use am_via_nic::CreditPlan;
 
 /// The fabric over a NIC of device `D`.
 #[derive(Debug)]

@@ -3,8 +3,8 @@
 use am_core::buffer::{Grant, RemoteAddress};
 use am_core::error::{Error, RangeFault};
 use am_core::task::{ContextNumber, Endpoint};
-use am_via_vipl::below::Device;
-use am_via_vipl::{ClaimFault, DeviceError};
+use am_via_nic::Device;
+use am_via_nic::{ClaimFault, DeviceError};
 
 use super::ViaFabric;
 use super::terms::wrong;

@@ -4,9 +4,9 @@ use am_core::buffer::{Access, Executor, Grant, RemoteAddress};
 use am_core::error::Error;
 use am_core::task::{Endpoint, TaskId};
 
+use am_via_nic::{DeviceError, MemHandle};
 use am_via_shm::layout::{ACCESS_READ, ACCESS_WRITE};
 use am_via_shm::regions::{Claim, Registration};
-use am_via_vipl::{DeviceError, MemHandle};
 
 /// A device's error as am-core's.
 #[cold]

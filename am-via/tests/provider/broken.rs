@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use am_via_vipl::testing::break_state_check;
+use am_via_nic::testing::break_state_check;
 
 /// Environment variable that marks the process in which the check is missing.
 const BROKEN: &str = "PROVIDER_IS_BROKEN";

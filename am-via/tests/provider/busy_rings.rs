@@ -9,10 +9,10 @@ use am_core::task::{ContextNumber, Endpoint, TaskId};
 use am_core::{AmOptions, Context};
 use am_via::device::shm::{OwnHeap, Shm, ShmOptions};
 use am_via::{ShmFabric, Task};
+use am_via_nic::{Device, Entry, News, Payload, ViNumber};
 use am_via_shm::WaitPolicy;
 use am_via_shm::regions::Ways;
 use am_via_vipl::Posted;
-use am_via_vipl::below::{Device, Entry, News, Payload, ViNumber};
 
 use crate::hostile_support::alone;
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use am_core_conform::watchdog::Watchdog;
 use am_via::Task;
-use am_via::vipl::{
-    ContextNumber, Descriptor, Discriminator, Endpoint, Posted, TaskId, ViAttributes, ViState,
+use am_via_vipl::{
+    ContextNumber, Descriptor, Discriminator, Endpoint, Posted, TaskId, ViAttributes, ViState, open_nic,
 };
 
 use crate::hostile_support::alone;
@@ -20,7 +20,7 @@ fn a_nic_that_closes_while_its_ring_is_full_ends_its_connections() {
     let _watchdog = Watchdog::new("a full ring".to_owned(), Duration::from_secs(60));
     let task = Task::join().expect("alone");
     let mut ends = [2, 3].map(|context| {
-        let mut nic = task.open_nic(&format!("shm{context}")).expect("a context is free");
+        let mut nic = open_nic(&task, &format!("shm{context}")).expect("a context is free");
         let tag = nic.create_ptag().expect("a few");
         let vi = nic.create_vi(ViAttributes::new(tag), None, None).expect("a few");
         let to = Endpoint::new(TaskId(0), ContextNumber(5 - context));

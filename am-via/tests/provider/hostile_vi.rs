@@ -11,9 +11,9 @@ use am_core::task::{ContextNumber, Endpoint, TaskId};
 use am_core_conform::watchdog::Watchdog;
 use am_via::Task;
 use am_via::device::shm::Shm;
-use am_via::vipl::{
+use am_via_vipl::{
     AddressSegment, DataSegment, Descriptor, Discriminator, MemAttributes, MemHandle, UserAgent,
-    ViAttributes, ViHandle, ViState,
+    ViAttributes, ViHandle, ViState, open_nic,
 };
 
 use crate::hostile_support::{ATTACKER, Attack, alone};
@@ -39,7 +39,7 @@ fn the_honest_connection_of_the_victim_notices_nothing() {
     let _alone = alone();
     let _watchdog = Watchdog::new("hostile VI".to_owned(), Duration::from_secs(120));
     let task = Task::join().unwrap();
-    let (mut victim, mut honest) = (task.open_nic("shm0").unwrap(), task.open_nic("shm1").unwrap());
+    let (mut victim, mut honest) = (open_nic(&task, "shm0").unwrap(), open_nic(&task, "shm1").unwrap());
     let (tag, other_tag) = (victim.create_ptag().unwrap(), honest.create_ptag().unwrap());
     let vi = victim.create_vi(ViAttributes::new(tag), None, None).unwrap();
     let other = honest.create_vi(ViAttributes::new(other_tag), None, None).unwrap();

@@ -2,7 +2,7 @@
 
 use am_core::error::Fault;
 use am_via::Task;
-use am_via::vipl::{Fault as VipFault, VipReturn};
+use am_via_vipl::{Fault as VipFault, VipReturn, open_nic};
 
 use crate::hostile_support::alone;
 
@@ -10,16 +10,16 @@ use crate::hostile_support::alone;
 fn a_nic_is_opened_by_name_or_by_a_context_and_once() {
     let _alone = alone();
     let task = Task::join().unwrap();
-    let opened = task.open_nic("shm4").unwrap();
-    let refusal = task.open_nic("shm4").unwrap_err();
+    let opened = open_nic(&task, "shm4").unwrap();
+    let refusal = open_nic(&task, "shm4").unwrap_err();
     assert_eq!(refusal.vip_return(), VipReturn::ErrorResource, "{refusal}");
     let refusal = task.fabric(4).unwrap_err();
     assert!(refusal.to_string().contains("\"shm4\" of this task was already opened"), "{refusal}");
     drop(opened);
-    assert!(task.open_nic("shm4").is_err(), "to its peers the context is closed");
+    assert!(open_nic(&task, "shm4").is_err(), "to its peers the context is closed");
 
     let _used = task.fabric(3).unwrap();
-    let refusal = task.open_nic("shm3").unwrap_err();
+    let refusal = open_nic(&task, "shm3").unwrap_err();
     assert_eq!(refusal.vip_return(), VipReturn::ErrorResource, "{refusal}");
     assert!(task.fabric(99).is_err(), "there is no such context");
 }
@@ -34,7 +34,7 @@ fn a_context_is_open_once_at_a_time_in_its_process() {
         let refusal = again.fabric(5).unwrap_err();
         assert_eq!(refusal.fault(), Fault::Caller, "{refusal}");
         assert!(refusal.to_string().contains("context 5 is open in this process"), "{refusal}");
-        let refusal = again.open_nic("shm5").unwrap_err();
+        let refusal = open_nic(&again, "shm5").unwrap_err();
         assert_eq!(
             (refusal.vip_return(), refusal.fault()),
             (VipReturn::ErrorResource, VipFault::Caller),
@@ -46,11 +46,11 @@ fn a_context_is_open_once_at_a_time_in_its_process() {
     drop(task.fabric(5).expect("it was closed"));
     drop(others);
 
-    let named = task.open_nic("shm8").unwrap();
+    let named = open_nic(&task, "shm8").unwrap();
     let joined = Task::join().unwrap();
-    assert!(joined.open_nic("shm8").is_err() && joined.fabric(8).is_err(), "it is open");
+    assert!(open_nic(&joined, "shm8").is_err() && joined.fabric(8).is_err(), "it is open");
     drop(named);
-    assert!(joined.open_nic("shm8").is_err(), "to its peers the context is closed");
+    assert!(open_nic(&joined, "shm8").is_err(), "to its peers the context is closed");
 }
 
 fn again_after(task: &Task, number: u8) -> am_via::ShmFabric {
@@ -62,12 +62,12 @@ fn a_nic_whose_opening_failed_can_be_opened_later_in_either_way() {
     let _alone = alone();
     let task = Task::join().unwrap();
     let in_the_way = task.device(9).unwrap();
-    assert!(task.open_nic("shm9").is_err(), "the context is open");
+    assert!(open_nic(&task, "shm9").is_err(), "the context is open");
     drop(in_the_way);
     drop(task.fabric(9).expect("nothing is open"));
 
     let in_the_way = task.device(10).unwrap();
     assert!(task.fabric(10).is_err(), "the context is open");
     drop(in_the_way);
-    task.open_nic("shm10").expect("nothing is open");
+    open_nic(&task, "shm10").expect("nothing is open");
 }

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use crate::device::Endpoint;
 use crate::error::VipError;
+use am_via_nic::device::Endpoint;
 
 pub(super) const DISCRIMINATOR_BYTES_MAX: usize = 16;
 

@@ -8,7 +8,7 @@ use std::fmt;
 
 use smallvec::SmallVec;
 
-use crate::device::MemHandle;
+use am_via_nic::device::MemHandle;
 
 /// The bits of the control field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,10 +5,10 @@
 use std::time::Duration;
 
 use crate::descriptor::Descriptor;
-use crate::device::{DeviceError, Endpoint};
+use crate::handle::{CqHandle, ViHandle};
 use crate::provider::RegistrationFault;
-use crate::table::{CqHandle, ViHandle};
-use crate::vi::{Reliability, ViState};
+use am_via_nic::device::{DeviceError, Endpoint};
+use am_via_nic::{Reliability, ViState};
 
 /// The party that an error blames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,16 +1,15 @@
-//! VIA's user agent (VIPL): NICs, VIs, descriptors, queues and connections, by VIA's names, over an emulated device.
+//! VIA's user agent (VIPL): NICs, VIs, descriptors, queues and connections, by VIA's names, over an emulated NIC.
 //!
-//! A NIC is a device and a table of VIs. A fabric uses a NIC directly: the fabric's VIs have *standing receives*, so that a message costs
-//! one entry and no descriptor. A program written to VIA opens a [`UserAgent`], which adds VIA's interface for programs: descriptors in
-//! work queues, completion queues, protection tags, connections by name. Both send through the same post, which checks only for a credit: a
-//! VI whose state or reliability level does not allow the post has no credit.
+//! A program written to VIA opens a [`UserAgent`], which adds VIA's interface for programs to a NIC: descriptors in work queues, completion
+//! queues, protection tags, connections by name. Its VIs are those on which am-via's fabric sends messages, and it sends by the same posts;
+//! but nothing that sends messages depends on this crate.
 //!
 //! The interface differs from VIPL's C interface where Rust requires it: descriptors are moved into a queue and returned, so that a posted
 //! descriptor cannot be changed; memory is named by handle and offset, and shared with its registration; handles contain the number of
 //! their NIC and a generation; `VIP_NOT_DONE` is `None`, and so is a timeout of `VIP_INFINITE`. Handlers run in the calls that make
 //! progress.
 //!
-//! An example of two NICs on an emulated wire in one process. In a job of several tasks, `am_via::Task::open_nic` opens the task's own NIC:
+//! An example of two NICs on an emulated wire in one process. In a job of several tasks, [`open_nic`] opens a NIC of the task:
 //!
 //! ```
 //! use am_double::wire::{WireNetwork, WireOptions};
@@ -46,51 +45,28 @@
 //! ```
 
 mod address;
-mod credits;
+mod attributes;
 mod descriptor;
-#[expect(
-    unsafe_code,
-    reason = "transfers and registrations of memory that outlives a call, and the job's memory"
-)]
-pub mod device;
 mod error;
-mod nic;
+mod handle;
+mod open;
 mod provider;
-mod table;
-/// Not in release builds: a feature that another package selects must not change a product.
-#[cfg(all(feature = "testing", debug_assertions))]
-pub mod testing;
 mod user_agent;
-mod vi;
 
 pub use address::{Discriminator, NetAddress};
-pub use credits::CreditPlan;
-pub use descriptor::{AddressSegment, Control, DataSegment, Descriptor, Status};
-pub use device::{
-    ClaimFault, ContextNumber, DeviceAttributes, DeviceError, Endpoint, MemAttributes, MemHandle, Posted,
-    TaskId,
+pub use am_via_nic::{
+    ClaimFault, ContextNumber, DeviceError, Endpoint, MemAttributes, MemHandle, Posted, Reliability, TaskId,
+    ViState,
 };
+pub use attributes::{ViAttributes, ViInfo};
+pub use descriptor::{AddressSegment, Control, DataSegment, Descriptor, Status};
 pub use error::{AsyncCode, AsyncError, Fault, PostError, Resource, VipError, VipReturn};
+pub use handle::{CqHandle, ViHandle};
+pub use open::open_nic;
 pub use provider::{Memory, NicLimits, PTag};
-pub use table::{CqHandle, ViHandle};
+#[doc(hidden)] // For peers in tests that post entries by hand.
+pub use user_agent::request_entry;
 pub use user_agent::{
     ConnectionRequest, CqEntry, CqHandler, DescriptorHandler, ErrorHandler, NicAttributes, PeerAttributes,
     Queue, UserAgent,
 };
-pub use vi::{Reliability, ViAttributes, ViInfo, ViState};
-
-/// The interface of a NIC and its device for a fabric. This module is for am-via's own crates; am-via does not offer it to programs. The
-/// calls that keep memory beyond its borrow, or that depend on the order of other calls, are unsafe.
-#[doc(hidden)]
-pub mod below {
-    pub use crate::credits::{Immediate, Packets};
-    pub use crate::device::contract::{Device, FreeSlot, Link};
-    pub use crate::device::{
-        Completion, Entry, HeapBlock, INLINE_BYTES_MAX, Mapping, News, Operation, Payload, Seen,
-        SharedFileName, ViNumber,
-    };
-    pub use crate::nic::Nic;
-    pub use crate::user_agent::request_entry;
-    pub use crate::vi::{Carry, InArea, InEntry, InLine, Vi, insist};
-    pub use am_contract::world::{SystemError, World};
-}

@@ -4,5 +4,5 @@
 fn shared<T: Sync>() {}
 
 fn main() {
-    shared::<am_via::vipl::Memory>();
+    shared::<am_via_vipl::Memory>();
 }

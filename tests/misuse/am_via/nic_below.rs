@@ -1,11 +1,10 @@
-//! Only the fabric can call a NIC below the user agent.
+//! Only the user agent can call the NIC below it.
 #![forbid(unsafe_code)]
 
 use am_double::wire::Wire;
 
-fn wrong(nic: &mut am_via::vipl::Nic<Wire>) {
-    let block = nic.device.alloc(8).unwrap();
-    let _ = nic.connect_standing(0);
+fn wrong(agent: &mut am_via_vipl::UserAgent<Wire>) {
+    let block = agent.nic.device.alloc(8).unwrap();
     drop(block);
 }
 

@@ -3,7 +3,7 @@
 use crate::pair::{Outcome, Pair, ensure, refused, same};
 use crate::suite::{Needs, table};
 use am_double::wire::{Kill, Reach, WireFaults, WireOptions, WireStatistics};
-use am_via_vipl::below::Device;
+use am_via_nic::Device;
 use am_via_vipl::{AddressSegment, AsyncCode, Descriptor, Status, ViAttributes, ViState, VipReturn};
 
 table! {

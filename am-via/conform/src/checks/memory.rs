@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use crate::pair::{Outcome, Pair, ensure, refused, same};
 use crate::suite::table;
-use am_via_vipl::below::Device;
-use am_via_vipl::device::{MemAttributes, MemHandle};
+use am_via_nic::Device;
+use am_via_nic::device::{MemAttributes, MemHandle};
 use am_via_vipl::{AddressSegment, Descriptor, Posted, Status, VipReturn};
 
 table! {

@@ -13,7 +13,7 @@ mod send_receive;
 mod stress;
 mod vis;
 
-use am_via_vipl::below::Device;
+use am_via_nic::Device;
 
 use crate::suite::Check;
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::pair::{Outcome, Pair, ensure, flushed, refused, same, success};
 use crate::suite::table;
-use am_via_vipl::below::Device;
+use am_via_nic::Device;
 use am_via_vipl::{
     AsyncCode, CqEntry, CqHandle, Descriptor, Queue, Resource, Status, UserAgent, ViHandle, ViState,
     VipReturn,
@@ -137,7 +137,7 @@ fn error_of_an_empty_queue_names_the_vi<D: Device>(pair: &mut Pair<D>) -> Outcom
 
 fn error_of_a_refused_write_is_reported<D: Device>(pair: &mut Pair<D>) -> Outcome {
     let vi = pair.connected(pair.delivery())?;
-    let none = am_via_vipl::device::MemAttributes::default();
+    let none = am_via_nic::device::MemAttributes::default();
     let region = pair.region_with(8, pair.tag, none)?;
     let theirs = pair.swap_handle(region.handle)?;
     if pair.is_a() {

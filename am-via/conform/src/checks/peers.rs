@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::pair::{Outcome, Pair, ensure, refused, same};
 use crate::suite::table;
-use am_via_vipl::below::Device;
-use am_via_vipl::device::{ContextNumber, Endpoint, TaskId};
+use am_via_nic::Device;
+use am_via_nic::device::{ContextNumber, Endpoint, TaskId};
 use am_via_vipl::{Descriptor, Discriminator, NetAddress, ViAttributes, ViState, VipReturn};
 
 table! {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::pair::{Outcome, Pair, ensure, fail, refused, same};
 use crate::suite::table;
-use am_via_vipl::below::Device;
+use am_via_nic::Device;
 use am_via_vipl::{AsyncCode, CqEntry, CqHandle, Descriptor, Queue, Resource, Status, ViHandle, VipReturn};
 
 table! {

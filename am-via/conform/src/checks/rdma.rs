@@ -2,8 +2,8 @@
 
 use crate::pair::{Outcome, Pair, Region, ensure, same, success};
 use crate::suite::table;
-use am_via_vipl::below::Device;
-use am_via_vipl::device::{MemAttributes, MemHandle};
+use am_via_nic::Device;
+use am_via_nic::device::{MemAttributes, MemHandle};
 use am_via_vipl::{AddressSegment, AsyncCode, Control, Descriptor, Status, ViAttributes, ViHandle, ViState};
 
 table! {

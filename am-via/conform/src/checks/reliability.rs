@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use crate::pair::{DIES_AFTER, Outcome, Pair, ensure, same};
 use crate::suite::{Needs, table};
-use am_via_vipl::below::Device;
+use am_via_nic::Device;
 use am_via_vipl::{AddressSegment, AsyncCode, Control, Descriptor, Status, ViAttributes, ViState};
 
 table! {

@@ -2,8 +2,8 @@
 
 use crate::pair::{Outcome, Pair, ensure, refused, same, success};
 use crate::suite::table;
-use am_via_vipl::below::Device;
-use am_via_vipl::device::MemHandle;
+use am_via_nic::Device;
+use am_via_nic::device::MemHandle;
 use am_via_vipl::{
     AddressSegment, Control, DataSegment, Descriptor, Posted, Status, ViAttributes, ViHandle, ViState,
     VipReturn,

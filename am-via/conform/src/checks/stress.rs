@@ -2,8 +2,8 @@
 
 use crate::pair::{Outcome, Pair, ensure, same};
 use crate::suite::table;
-use am_via_vipl::below::{Device, Entry, News, Payload, ViNumber};
-use am_via_vipl::device::{ContextNumber, Endpoint, MemAttributes, MemHandle};
+use am_via_nic::device::{ContextNumber, Endpoint, MemAttributes, MemHandle};
+use am_via_nic::{Device, Entry, News, Payload, ViNumber};
 use am_via_vipl::{
     AddressSegment, Control, DataSegment, Descriptor, Discriminator, Reliability, ViAttributes, ViState,
 };

@@ -2,7 +2,7 @@
 
 use crate::pair::{Outcome, Pair, ensure, flushed, refused, same, success};
 use crate::suite::table;
-use am_via_vipl::below::Device;
+use am_via_nic::Device;
 use am_via_vipl::{AddressSegment, Descriptor, Discriminator, Status, ViAttributes, ViState, VipReturn};
 
 table! {

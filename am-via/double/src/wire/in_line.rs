@@ -3,9 +3,9 @@
 use std::cell::OnceCell;
 use std::sync::Arc;
 
+use am_via_nic::Posted;
+use am_via_nic::{Device, Entry, Link, Payload, Seen, ViNumber};
 use am_via_shm::{CheckedRange, SingleLine};
-use am_via_vipl::Posted;
-use am_via_vipl::below::{Device, Entry, Link, Payload, Seen, ViNumber};
 
 use super::Wire;
 use super::link::Frame;

@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use am_via_nic::Endpoint;
+use am_via_nic::{Entry, Payload};
 use am_via_shm::{CheckedRange, PrivateBytes};
-use am_via_vipl::Endpoint;
-use am_via_vipl::below::{Entry, Payload};
 
 /// Number of polls after which an unacknowledged frame is sent again.
 const RETRANSMIT_AFTER_POLLS: u64 = 100;
@@ -273,7 +273,7 @@ impl SeenWindow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use am_via_vipl::{ContextNumber, TaskId};
+    use am_via_nic::{ContextNumber, TaskId};
 
     fn link() -> Link {
         let node = |task| Endpoint::new(TaskId(task), ContextNumber(0));

@@ -21,13 +21,13 @@ use am_contract::task::{NoSuchEndpoint, TaskId};
 use am_contract::transfer::{AtomicOp, Transfer};
 use am_contract::wait::Waker;
 use am_contract::world::{SystemError, World};
+use am_via_nic::device::NICS_MAX;
+use am_via_nic::{ClaimFault, DeviceAttributes, DeviceError, Endpoint, MemHandle, Posted};
+use am_via_nic::{Completion, Device, Entry, FreeSlot, Link, News, Payload, ViNumber};
 use am_via_os::sched;
 use am_via_shm::layout::{ACCESS_READ, ACCESS_WRITE};
 use am_via_shm::regions::{Claim, Registration, update_word};
 use am_via_shm::{CheckedRange, HeapBlock, HeldRange, PrivateBytes, Storing};
-use am_via_vipl::below::{Completion, Device, Entry, FreeSlot, Link, News, Payload, ViNumber};
-use am_via_vipl::device::NICS_MAX;
-use am_via_vipl::{ClaimFault, DeviceAttributes, DeviceError, Endpoint, MemHandle, Posted};
 
 pub use faults::{Kill, WireFaults, WireStatistics};
 pub use options::{Reach, WireOptions};

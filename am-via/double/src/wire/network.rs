@@ -9,10 +9,10 @@ use std::sync::atomic::AtomicU8;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use am_via_nic::device::NICS_MAX;
+use am_via_nic::{ClaimFault, DeviceError, Endpoint, MemHandle, Posted};
+use am_via_nic::{Entry, Operation, Payload, ViNumber};
 use am_via_shm::PrivateRegions;
-use am_via_vipl::below::{Entry, Operation, Payload, ViNumber};
-use am_via_vipl::device::NICS_MAX;
-use am_via_vipl::{ClaimFault, DeviceError, Endpoint, MemHandle, Posted};
 
 use super::WireOptions;
 use super::faults::{FaultGenerator, Kill, WireStatistics};

@@ -2,10 +2,10 @@
 //! poll.
 
 use am_contract::transfer::AtomicOp;
+use am_via_nic::{ClaimFault, Endpoint, TaskId};
 use am_via_shm::layout::{ACCESS_READ, ACCESS_WRITE};
 use am_via_shm::regions::{Claim, update_word};
 use am_via_shm::{HeldRange, PrivateBytes, PrivateRegions};
-use am_via_vipl::{ClaimFault, Endpoint, TaskId};
 
 /// A transfer in flight.
 #[derive(Debug)]

@@ -2,8 +2,8 @@ use std::thread;
 
 use super::*;
 use am_contract::task::ContextNumber;
+use am_via_nic::Operation;
 use am_via_os::test_aids::guarded;
-use am_via_vipl::below::Operation;
 
 const ALL_FAULTS: WireFaults = WireFaults {
     seed: 0,

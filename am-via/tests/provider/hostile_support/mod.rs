@@ -12,10 +12,10 @@ use am_core_conform::Random;
 use am_via::Task;
 use am_via::device::shm::{OwnHeap, Shm, ShmOptions};
 use am_via_job::Carrier;
+use am_via_nic::{Device, Entry, News, Payload, ViNumber};
 use am_via_shm::layout::{ATTENTION_OFFSET, Attention, ControlLayout, RING_LINES, ViHeader};
 use am_via_shm::regions::Ways;
 use am_via_shm::{Mapping, Shared, WaitPolicy};
-use am_via_vipl::below::{Device, Entry, News, Payload, ViNumber};
 use am_via_vipl::{ContextNumber, Endpoint, Posted, TaskId};
 
 /// The attacker's context; its victim is context 0 of the same task.

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::device::{Device, DeviceAttributes};
+use am_via_nic::device::{Device, DeviceAttributes};
 
 use super::registration::Registrations;
 

@@ -3,7 +3,7 @@
 //! Tasks have numbers, so a name contains the number: `task3` for the first context of task 3, `task3.1` for
 //! its second.
 
-use crate::device::{ContextNumber, Endpoint, NICS_MAX, TaskId};
+use am_via_nic::device::{ContextNumber, Endpoint, NICS_MAX, TaskId};
 
 /// The names of one job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::device::{ClaimFault, Device, DeviceError, HeapBlock, MemAttributes, MemHandle, Posted};
+use am_via_nic::device::{ClaimFault, Device, DeviceError, HeapBlock, MemAttributes, MemHandle, Posted};
 use am_via_shm::CheckedRange;
 
 /// Number of tags made by this process. All NICs take the numbers of their tags from this counter: a peer's claim names a task, a
@@ -25,9 +25,6 @@ pub struct PTag {
 }
 
 impl PTag {
-    /// The tag of memory and VIs that were not made by a program.
-    pub(crate) const NONE: Self = Self { nic: u32::MAX, number: 0 };
-
     /// The tag's number, which registrations and claims contain.
     #[must_use]
     pub fn number(self) -> u32 {

@@ -4,13 +4,13 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use crate::address::{Discriminator, NetAddress};
-use crate::device::{Device, DeviceError, Endpoint, NICS_MAX};
 use crate::error::VipError;
-use crate::table::ViHandle;
+use crate::handle::ViHandle;
 use crate::user_agent::UserAgent;
 use crate::user_agent::entry::{Kind, PEER_TO_PEER, TO_NIC, introduce, put_discriminators};
 use crate::user_agent::work::{Attempt, Way};
-use crate::vi::ViState;
+use am_via_nic::ViState;
+use am_via_nic::device::{Device, DeviceError, Endpoint, NICS_MAX};
 
 /// Longest sleep of a program that waits for a connection: the time limit of its request is checked after each sleep.
 pub(crate) const CONNECT_STEP: Duration = Duration::from_millis(5);
@@ -153,8 +153,8 @@ impl<D: Device> UserAgent<D> {
             return Ok(AttemptState::Blocked);
         }
         let found = self.vi(vi)?;
-        found.link = number;
-        let mut entry = introduce(Kind::Request.entry(TO_NIC), &found.attributes, found.work.connection);
+        found.set_link(Some(number));
+        let mut entry = introduce(Kind::Request.entry(TO_NIC), &found.work.attributes, found.work.connection);
         entry.extra |= if way == Way::Peer { PEER_TO_PEER } else { 0 };
         if let Some(attempt) = &mut found.work.attempt {
             attempt.sent = true;

@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 
-use crate::device::{Device, Endpoint, Entry, Payload, Posted, ViNumber};
 use crate::error::VipError;
-use crate::table::ViHandle;
+use crate::handle::ViHandle;
 use crate::user_agent::UserAgent;
 use crate::user_agent::entry::{Kind, TO_NIC};
 use crate::user_agent::work::Vi;
+use am_via_nic::device::{Device, Endpoint, Entry, Payload, Posted, ViNumber};
 
 /// Maximum number of queued answers to one peer. A correct peer never needs more: each of its VIs waits for one answer at a time.
 const OWED_MAX: usize = 4096;

@@ -4,15 +4,16 @@
 use std::time::Duration;
 
 use crate::address::{Discriminator, NetAddress};
-use crate::device::Device;
 use crate::error::VipError;
-use crate::table::{Slot, ViHandle};
+use crate::handle::ViHandle;
 use crate::user_agent::UserAgent;
 use crate::user_agent::attempt::CONNECT_STEP;
 use crate::user_agent::connection::{Caller, Rejection};
 use crate::user_agent::entry::PeerAttributes;
 use crate::user_agent::work::Way;
-use crate::vi::ViState;
+use am_via_nic::Slot;
+use am_via_nic::ViState;
+use am_via_nic::device::Device;
 
 /// A client that waits for the server's answer (VIA's connection handle).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,7 +115,7 @@ impl<D: Device> UserAgent<D> {
             let (call, needed) = ("connect_accept", "idle: disconnect it first");
             return Err(VipError::InvalidState { call, needed, state: found.state() });
         }
-        caller.attributes.check(&found.attributes)?;
+        caller.attributes.check(&found.work.attributes)?;
         self.requests.remove(request.slot);
         self.accept(vi, &caller);
         Ok(())

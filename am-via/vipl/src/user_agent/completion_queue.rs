@@ -4,11 +4,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::device::Device;
 use crate::error::VipError;
-use crate::table::{CqHandle, ViHandle};
+use crate::handle::{CqHandle, ViHandle};
 use crate::user_agent::UserAgent;
 use crate::user_agent::work_queue::Queue;
+use am_via_nic::device::Device;
 
 /// Entry of a completion queue: a descriptor is done on this queue of this VI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

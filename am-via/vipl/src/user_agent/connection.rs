@@ -5,14 +5,14 @@
 //! one with the lower address answers (`peer_to_peer`): if both answered, two pairs of VIs could be joined crosswise.
 
 use crate::address::{Discriminator, NetAddress};
-use crate::device::{Device, Entry, Payload, ViNumber};
 use crate::error::VipError;
-use crate::table::ViHandle;
+use crate::handle::ViHandle;
 use crate::user_agent::UserAgent;
 use crate::user_agent::entry::{
     Kind, PEER_TO_PEER, PeerAttributes, SENDER_SHIFT, TO_NIC, get_discriminators, introduce, sender,
 };
-use crate::vi::{NO_LINK, ViState};
+use am_via_nic::ViState;
+use am_via_nic::device::{Device, Entry, Payload, ViNumber};
 
 /// A request of a VI at another NIC.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +57,7 @@ impl<D: Device> UserAgent<D> {
 
     fn answer_peer(&mut self, vi: ViHandle, caller: &Caller) {
         let checked =
-            self.nic.vis.get(vi.0).map_or(Ok(()), |found| caller.attributes.check(&found.attributes));
+            self.nic.vis.get(vi.0).map_or(Ok(()), |found| caller.attributes.check(&found.work.attributes));
         match checked {
             Ok(()) => self.accept(vi, caller),
             Err(error) => {
@@ -78,11 +78,11 @@ impl<D: Device> UserAgent<D> {
         found.work.connection = connection;
         found.set_state(ViState::Connected);
         found.peer = caller.from.host;
-        found.link = caller.number;
+        found.set_link(Some(caller.number));
         found.work.their_connection = caller.connection;
         found.work.theirs = Some(caller.attributes);
         found.work.attempt = None;
-        let entry = introduce(Kind::Accept.entry(caller.connection), &found.attributes, connection);
+        let entry = introduce(Kind::Accept.entry(caller.connection), &found.work.attributes, connection);
         // If this VI has itself sent a request to this NIC, that request ends here.
         let own = self.nic.device.endpoint();
         self.callers.retain(|other| other.from.host != own || other.connection != connection);
@@ -91,7 +91,7 @@ impl<D: Device> UserAgent<D> {
 
     /// Rejects a request. If the attributes are the reason, sends the attributes of `with`.
     pub(crate) fn reject(&mut self, caller: &Caller, why: Rejection, with: Option<ViHandle>) {
-        let attributes = with.and_then(|vi| self.nic.vis.get(vi.0)).map(|found| found.attributes);
+        let attributes = with.and_then(|vi| self.nic.vis.get(vi.0)).map(|found| found.work.attributes);
         let entry = Kind::Reject.entry(caller.connection);
         let mut entry = attributes.map_or(entry, |attributes| introduce(entry, &attributes, 0));
         // A rejection has no connection number of its sender, so those bits are free.
@@ -153,7 +153,7 @@ impl<D: Device> UserAgent<D> {
         let Some(found) = self.nic.vis.get_mut(vi.0) else { return };
         found.work.their_connection = sender(entry);
         found.work.theirs = Some(theirs);
-        match theirs.check(&found.attributes) {
+        match theirs.check(&found.work.attributes) {
             Ok(()) => {
                 found.set_state(ViState::Connected);
                 found.work.attempt = None;
@@ -170,7 +170,7 @@ impl<D: Device> UserAgent<D> {
         let error = match sender(entry) {
             code if code == Rejection::NoMatch as u32 => VipError::NoMatch { peer },
             code if code == Rejection::Attributes as u32 => {
-                let mismatch = PeerAttributes::parse(entry).check(&found.attributes).err();
+                let mismatch = PeerAttributes::parse(entry).check(&found.work.attributes).err();
                 mismatch.unwrap_or(VipError::Reject { peer })
             }
             _ => VipError::Reject { peer },
@@ -234,6 +234,7 @@ impl<D: Device> UserAgent<D> {
         let Some(found) = self.nic.vis.get_mut(vi.0) else { return };
         found.set_state(ViState::Idle);
         found.work.their_connection = 0;
-        (found.link, found.work.theirs, found.work.attempt) = (NO_LINK, None, None);
+        found.set_link(None);
+        (found.work.theirs, found.work.attempt) = (None, None);
     }
 }

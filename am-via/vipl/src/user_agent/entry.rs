@@ -12,9 +12,10 @@
 //! ```
 
 use crate::address::{DISCRIMINATOR_BYTES_MAX, Discriminator};
-use crate::device::{Entry, Operation, Payload};
+use crate::attributes::ViAttributes;
 use crate::error::VipError;
-use crate::vi::{Reliability, ViAttributes};
+use am_via_nic::Reliability;
+use am_via_nic::device::{Entry, Operation, Payload};
 
 /// Where the number of a connection begins in an operation word.
 const CONNECTION_SHIFT: u32 = 8;

@@ -1,10 +1,10 @@
 //! Name service (`VipNSInit` and the like) and system management (`VipQuerySystemManagementInfo`).
 
-use crate::device::{ContextNumber, Device, Endpoint, TaskId};
 use crate::error::VipError;
 use crate::provider::{NameService, NicLimits};
 use crate::user_agent::UserAgent;
-use crate::vi::Reliability;
+use am_via_nic::Reliability;
+use am_via_nic::device::{ContextNumber, Device, Endpoint, TaskId};
 
 /// Properties of a NIC (`VIP_NIC_ATTRIBUTES`), fixed while it is open.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,11 +6,11 @@ use std::rc::Rc;
 use smallvec::SmallVec;
 
 use crate::descriptor::DataSegment;
-use crate::device::{ClaimFault, Device, HeapBlock, MemAttributes, MemHandle, Posted};
 use crate::error::VipError;
-use crate::nic::Nic;
 use crate::provider::{Memory, PTag, RegistrationFault, Registrations};
 use crate::user_agent::UserAgent;
+use am_via_nic::Nic;
+use am_via_nic::device::{ClaimFault, Device, HeapBlock, MemAttributes, MemHandle, Posted};
 use am_via_shm::CheckedRange;
 
 impl<D: Device> UserAgent<D> {

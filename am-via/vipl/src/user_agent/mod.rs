@@ -30,13 +30,9 @@ use std::time::{Duration, Instant};
 use am_contract::wait::WaitFacts;
 
 use crate::descriptor::{Descriptor, Status};
-use crate::device::{
-    ClaimFault, Completion, Device, Endpoint, MemHandle, News, Operation, Payload, TaskId, ViNumber, Waker,
-};
 use crate::error::{AsyncCode, AsyncError, Resource, VipError};
-use crate::nic::Nic;
+use crate::handle::ViHandle;
 use crate::provider::{KernelAgent, NameService, NicLimits};
-use crate::table::{Table, ViHandle};
 use crate::user_agent::channel::Channel;
 use crate::user_agent::client_server::Listener;
 use crate::user_agent::completion_queue::CompletionQueue;
@@ -44,7 +40,12 @@ use crate::user_agent::connection::Caller;
 use crate::user_agent::entry::Kind;
 use crate::user_agent::notify::Notices;
 use crate::user_agent::work::{Vi, Work};
-use crate::vi::ViState;
+use am_via_nic::Nic;
+use am_via_nic::Table;
+use am_via_nic::ViState;
+use am_via_nic::device::{
+    ClaimFault, Completion, Device, Endpoint, MemHandle, News, Operation, Payload, TaskId, ViNumber, Waker,
+};
 
 pub use client_server::ConnectionRequest;
 pub use completion_queue::CqEntry;
@@ -249,7 +250,7 @@ impl<D: Device> UserAgent<D> {
         let Some((vi, local)) = self.transfers.remove(&id) else { return };
         self.kernel.registrations.end_transfer(local);
         if let Some(found) = self.nic.vis.get_mut(vi.0) {
-            found.transfer_ended(id, result);
+            found.work.transfer_ended(id, result);
         }
     }
 
@@ -293,12 +294,12 @@ impl<D: Device> UserAgent<D> {
         self.flush_queue(vi, Queue::Send);
         self.flush_queue(vi, Queue::Receive);
         if let Some(found) = self.nic.vis.get_mut(vi.0) {
-            found.forget_progress();
+            found.work.forget_progress();
         }
     }
 
     pub(super) fn flush_queue(&mut self, vi: ViHandle, queue: Queue) {
-        while self.nic.vis.get(vi.0).is_some_and(|found| !found.queue(queue).is_idle()) {
+        while self.nic.vis.get(vi.0).is_some_and(|found| !found.work.queue(queue).is_idle()) {
             self.complete(vi, queue, |descriptor| {
                 let operation = match queue {
                     Queue::Send => descriptor.send_operation(),
@@ -313,8 +314,8 @@ impl<D: Device> UserAgent<D> {
     /// Ends the first descriptor of a work queue, and adds an entry to the queue's completion queue, if it has one.
     pub(super) fn complete(&mut self, vi: ViHandle, queue: Queue, change: impl FnOnce(&mut Descriptor)) {
         let Some(found) = self.nic.vis.get_mut(vi.0) else { return };
-        found.queue_mut(queue).complete(change);
-        let Some(cq) = found.cq(queue) else { return };
+        found.work.queue_mut(queue).complete(change);
+        let Some(cq) = found.work.cq(queue) else { return };
         let noted = self.cqs.get_mut(cq.0).is_none_or(|cq| cq.push(CqEntry { vi, queue }));
         if !noted {
             self.note(AsyncError {

@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use std::fmt;
 
 use crate::descriptor::Descriptor;
-use crate::device::Device;
 use crate::error::{AsyncError, VipError};
-use crate::table::{CqHandle, ViHandle};
+use crate::handle::{CqHandle, ViHandle};
 use crate::user_agent::UserAgent;
 use crate::user_agent::completion_queue::CqEntry;
 use crate::user_agent::work_queue::Queue;
+use am_via_nic::device::Device;
 
 /// Called once, with a descriptor that is done. The handler may post, and set a handler again.
 pub type DescriptorHandler<D> = Box<dyn FnOnce(&mut UserAgent<D>, ViHandle, Box<Descriptor>) + Send>;
@@ -116,10 +116,11 @@ impl<D: Device> UserAgent<D> {
         self.run_error_handler();
         let armed: Vec<_> = self.notices.queues.keys().copied().collect();
         for (vi, queue) in armed {
-            let ready = self.nic.vis.get(vi.0).is_some_and(|found| found.queue(queue).has_done());
+            let ready = self.nic.vis.get(vi.0).is_some_and(|found| found.work.queue(queue).has_done());
             let handler = if ready { self.notices.queues.remove(&(vi, queue)) } else { None };
             let Some(handler) = handler else { continue };
-            if let Some(done) = self.nic.vis.get_mut(vi.0).and_then(|found| found.queue_mut(queue).dequeue())
+            if let Some(done) =
+                self.nic.vis.get_mut(vi.0).and_then(|found| found.work.queue_mut(queue).dequeue())
             {
                 handler(self, vi, done);
             }

@@ -4,13 +4,13 @@
 use std::time::Duration;
 
 use crate::address::{Discriminator, NetAddress};
-use crate::device::Device;
 use crate::error::VipError;
-use crate::table::ViHandle;
+use crate::handle::ViHandle;
 use crate::user_agent::UserAgent;
 use crate::user_agent::attempt::CONNECT_STEP;
 use crate::user_agent::entry::PeerAttributes;
 use crate::user_agent::work::Way;
+use am_via_nic::device::Device;
 
 impl<D: Device> UserAgent<D> {
     /// Asks for a connection to an endpoint of a peer, which must itself ask for a connection to endpoint `local` of this NIC. Does not

@@ -1,10 +1,8 @@
 //! Arrivals on a VI with explicit descriptors: each message takes the next receive descriptor.
 
 use crate::descriptor::Status;
-use crate::device::{Device, Entry, INLINE_BYTES_MAX, Payload, ViNumber};
 use crate::error::AsyncCode;
-use crate::nic::Nic;
-use crate::table::ViHandle;
+use crate::handle::ViHandle;
 use crate::user_agent::UserAgent;
 use crate::user_agent::entry::{
     HAS_IMMEDIATE, Kind, LAST_PIECE, PIECE_SHIFT, WANTS_ACKNOWLEDGEMENT, WRITTEN, low_word,
@@ -12,7 +10,9 @@ use crate::user_agent::entry::{
 use crate::user_agent::memory::{Segments, bytes_count};
 use crate::user_agent::work::{Receiving, Vi, Work};
 use crate::user_agent::work_queue::Queue;
-use crate::vi::ViState;
+use am_via_nic::Nic;
+use am_via_nic::ViState;
+use am_via_nic::device::{Device, Entry, INLINE_BYTES_MAX, Payload, ViNumber};
 
 /// Result of a piece of a message.
 enum Piece {
@@ -71,7 +71,7 @@ impl<D: Device> UserAgent<D> {
         let Self { nic: Nic { device, vis, .. }, kernel, .. } = self;
         let Some(found) = vis.get_mut(vi.0) else { return Piece::Discarded };
         let reliable = found.is_reliable();
-        let Vi { work, attributes, .. } = found;
+        let Vi { work, .. } = found;
         let Work { receives, receiving, .. } = work;
         let piece = low_word(entry.extra >> PIECE_SHIFT);
         if piece == 0 && !reliable {
@@ -90,7 +90,7 @@ impl<D: Device> UserAgent<D> {
             return Piece::Failed(flaw);
         }
         let Ok(segments) =
-            Segments::translate(&kernel.registrations, &head.descriptor.segments, attributes.ptag)
+            Segments::translate(&kernel.registrations, &head.descriptor.segments, work.attributes.ptag)
         else {
             return Piece::Failed(Status::PROTECTION_ERROR);
         };

@@ -4,22 +4,22 @@
 //! fence has no effect.
 
 use crate::descriptor::{AddressSegment, Control, Descriptor, Status};
-use crate::device::{
-    Claim, ClaimFault, Device, DeviceError, Entry, INLINE_BYTES_MAX, MemHandle, Operation, Payload, Posted,
-    Transfer,
-};
 use crate::error::{AsyncCode, VipError};
-use crate::nic::Nic;
-use crate::table::ViHandle;
+use crate::handle::ViHandle;
 use crate::user_agent::UserAgent;
 use crate::user_agent::entry::{
     HAS_IMMEDIATE, Kind, LAST_PIECE, PIECE_SHIFT, WANTS_ACKNOWLEDGEMENT, WRITTEN,
 };
 use crate::user_agent::memory::{Segments, bytes_count};
-use crate::user_agent::work::{Phase, Sending, Vi};
+use crate::user_agent::work::{Phase, Sending, Vi, Work};
 use crate::user_agent::work_queue::Queue;
-use crate::vi::{Carry, InArea, InEntry, Reliability, ViState};
 use am_contract::transfer::Class;
+use am_via_nic::Nic;
+use am_via_nic::device::{
+    Claim, ClaimFault, Device, DeviceError, Entry, INLINE_BYTES_MAX, MemHandle, Operation, Payload, Posted,
+    Transfer,
+};
+use am_via_nic::{Carry, InArea, InEntry, Reliability, ViState};
 use am_via_shm::CheckedRange;
 
 /// Result of a step.
@@ -38,53 +38,13 @@ pub(crate) enum Step {
 
 const SUCCESS: Status = Status(0);
 
-impl Vi {
+impl Work {
     /// Handles the end of a transfer of the head.
     pub(crate) fn transfer_ended(&mut self, id: u64, result: Result<u64, ClaimFault>) {
-        match &mut self.work.sending.phase {
+        match &mut self.sending.phase {
             Phase::Transferring { id: current, end, .. } if *current == id => *end = Some(result.map(drop)),
             _ => {}
         }
-    }
-
-    /// Sends an entry with its bytes to the peer's VI. Fills in the operation word.
-    pub(crate) fn send_inline<D: Device>(
-        &mut self,
-        device: &mut D,
-        entry: Entry,
-        payload: &Payload,
-    ) -> Result<Posted, DeviceError> {
-        self.send(device, Operation::Inline, entry, InEntry(payload))
-    }
-
-    /// Like [`send_inline`](Self::send_inline), with at most `len` bytes, which `fill` writes into the peer's receive area.
-    pub(crate) fn send_area<D: Device>(
-        &mut self,
-        device: &mut D,
-        entry: Entry,
-        len: usize,
-        mut fill: impl FnMut(CheckedRange<'_>) -> usize,
-    ) -> Result<Posted, DeviceError> {
-        self.send(
-            device,
-            Operation::Area,
-            entry,
-            InArea(&Payload::default(), len, |area: CheckedRange<'_>, _| Some(fill(area))),
-        )
-    }
-
-    fn send<D: Device>(
-        &mut self,
-        device: &mut D,
-        operation: Operation,
-        entry: Entry,
-        mut bytes: impl Carry<D>,
-    ) -> Result<Posted, DeviceError> {
-        let entry = Entry { operation: self.operation(operation), ..entry };
-        if self.post(device, Class::OneWay, entry, &mut bytes) {
-            return Ok(Posted::Done);
-        }
-        self.post_slowly(device, Class::OneWay, entry, &mut bytes)
     }
 
     fn last_flags(&self, descriptor: &Descriptor) -> u64 {
@@ -92,6 +52,42 @@ impl Vi {
         let acknowledged = self.attributes.reliability == Reliability::ReliableReception;
         LAST_PIECE | immediate | if acknowledged { WANTS_ACKNOWLEDGEMENT } else { 0 }
     }
+}
+
+/// Sends an entry with its bytes to the peer's VI. Fills in the operation word.
+pub(crate) fn send_inline<D: Device>(
+    vi: &mut Vi,
+    device: &mut D,
+    entry: Entry,
+    payload: &Payload,
+) -> Result<Posted, DeviceError> {
+    send(vi, device, Operation::Inline, entry, InEntry(payload))
+}
+
+/// Like [`send_inline`], with at most `len` bytes, which `fill` writes into the peer's receive area.
+pub(crate) fn send_area<D: Device>(
+    vi: &mut Vi,
+    device: &mut D,
+    entry: Entry,
+    len: usize,
+    mut fill: impl FnMut(CheckedRange<'_>) -> usize,
+) -> Result<Posted, DeviceError> {
+    let fill = |area: CheckedRange<'_>, _| Some(fill(area));
+    send(vi, device, Operation::Area, entry, InArea(&Payload::default(), len, fill))
+}
+
+fn send<D: Device>(
+    vi: &mut Vi,
+    device: &mut D,
+    operation: Operation,
+    entry: Entry,
+    mut bytes: impl Carry<D>,
+) -> Result<Posted, DeviceError> {
+    let entry = Entry { operation: vi.work.operation(operation), ..entry };
+    if vi.post(device, Class::OneWay, entry, &mut bytes) {
+        return Ok(Posted::Done);
+    }
+    vi.post_slowly(device, Class::OneWay, entry, &mut bytes)
 }
 
 impl<D: Device> UserAgent<D> {
@@ -150,7 +146,7 @@ impl<D: Device> UserAgent<D> {
         padded[..bytes.len()].copy_from_slice(bytes);
         let Self { nic: Nic { device, vis, .. }, .. } = self;
         let found = vis.get_mut(vi.0).ok_or(VipError::UnknownHandle { what: "VI" })?;
-        Ok(found.send_inline(device, entry, &words(&padded))?)
+        Ok(send_inline(found, device, entry, &words(&padded))?)
     }
 
     fn step(&mut self, vi: ViHandle) -> Step {
@@ -186,7 +182,7 @@ impl<D: Device> UserAgent<D> {
         let Some(head) = found.work.sends.head() else { return Step::Blocked };
         let descriptor = &head.descriptor;
         let Ok(segments) =
-            Segments::translate(&kernel.registrations, &descriptor.segments, found.attributes.ptag)
+            Segments::translate(&kernel.registrations, &descriptor.segments, found.work.attributes.ptag)
         else {
             return Step::Ended(Status::PROTECTION_ERROR);
         };
@@ -194,7 +190,7 @@ impl<D: Device> UserAgent<D> {
         let (is_short, left) = (descriptor.length as usize <= INLINE_BYTES_MAX, descriptor.length - moved);
         let piece = left.min(kernel.limits().native_mtu_bytes);
         let last = piece == left;
-        let flags = if last { found.last_flags(descriptor) } else { 0 };
+        let flags = if last { found.work.last_flags(descriptor) } else { 0 };
         let entry = Entry {
             immediate: descriptor.immediate,
             length: piece,
@@ -204,9 +200,9 @@ impl<D: Device> UserAgent<D> {
         let posted = if is_short {
             let mut bytes = [0; INLINE_BYTES_MAX];
             segments.gather_slice(&mut bytes[..piece as usize]);
-            found.send_inline(device, entry, &words(&bytes))
+            send_inline(found, device, entry, &words(&bytes))
         } else {
-            found.send_area(device, entry, piece as usize, |area| segments.gather(moved, area))
+            send_area(found, device, entry, piece as usize, |area| segments.gather(moved, area))
         };
         drop(segments);
         let wants_acknowledgement = flags & WANTS_ACKNOWLEDGEMENT != 0;
@@ -247,7 +243,7 @@ impl<D: Device> UserAgent<D> {
         }
         let descriptor = &head.descriptor;
         let Ok(segments) =
-            Segments::translate(&kernel.registrations, &descriptor.segments, found.attributes.ptag)
+            Segments::translate(&kernel.registrations, &descriptor.segments, found.work.attributes.ptag)
         else {
             return Step::Ended(Status::PROTECTION_ERROR);
         };
@@ -309,10 +305,10 @@ impl<D: Device> UserAgent<D> {
         let Self { nic: Nic { device, vis, .. }, .. } = self;
         let Some(found) = vis.get_mut(vi.0) else { return Step::Blocked };
         let Some(head) = found.work.sends.head() else { return Step::Blocked };
-        let flags = found.last_flags(&head.descriptor) | WRITTEN;
+        let flags = found.work.last_flags(&head.descriptor) | WRITTEN;
         let (immediate, length) = (head.descriptor.immediate, head.descriptor.length);
         let entry = Entry { immediate, length, operation: 0, extra: flags };
-        let posted = found.send_inline(device, entry, &Payload::default());
+        let posted = send_inline(found, device, entry, &Payload::default());
         self.after_post(vi, posted, |sending| sending.after_last(true, flags & WANTS_ACKNOWLEDGEMENT != 0))
     }
 

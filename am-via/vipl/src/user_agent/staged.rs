@@ -9,16 +9,16 @@
 //! ```
 
 use crate::descriptor::{AddressSegment, Status};
-use crate::device::{Device, Entry, MemAttributes, MemHandle, Payload, Posted, ViNumber};
 use crate::error::AsyncCode;
-use crate::nic::Nic;
-use crate::table::ViHandle;
+use crate::handle::ViHandle;
 use crate::user_agent::UserAgent;
 use crate::user_agent::entry::{Kind, LAST_PIECE, WANTS_ACKNOWLEDGEMENT, low_word};
 use crate::user_agent::memory::{Segments, bytes_count};
-use crate::user_agent::sending::{Step, remote};
+use crate::user_agent::sending::{Step, remote, send_area, send_inline};
 use crate::user_agent::work::{Phase, Serving, Vi, Work};
-use crate::vi::ViState;
+use am_via_nic::Nic;
+use am_via_nic::ViState;
+use am_via_nic::device::{Device, Entry, MemAttributes, MemHandle, Payload, Posted, ViNumber};
 use am_via_shm::CheckedRange;
 
 const HEAD_BYTES: usize = 16;
@@ -32,7 +32,7 @@ impl<D: Device> UserAgent<D> {
         let Some(head) = found.work.sends.head() else { return Step::Blocked };
         let descriptor = &head.descriptor;
         let Ok(segments) =
-            Segments::translate(&kernel.registrations, &descriptor.segments, found.attributes.ptag)
+            Segments::translate(&kernel.registrations, &descriptor.segments, found.work.attributes.ptag)
         else {
             return Step::Ended(Status::PROTECTION_ERROR);
         };
@@ -45,7 +45,7 @@ impl<D: Device> UserAgent<D> {
         let last = piece == left;
         let flags = if last { LAST_PIECE | WANTS_ACKNOWLEDGEMENT } else { 0 };
         let entry = Entry { extra: flags | Kind::StagedWrite.bits(), ..Entry::default() };
-        let posted = found.send_area(device, entry, HEAD_BYTES + piece as usize, |area| {
+        let posted = send_area(found, device, entry, HEAD_BYTES + piece as usize, |area| {
             write_head(area, at).map_or(0, |area| HEAD_BYTES + segments.gather(moved, area))
         });
         drop(segments);
@@ -77,9 +77,10 @@ impl<D: Device> UserAgent<D> {
             self.break_connection(vi, Status::TRANSPORT_ERROR);
             return;
         };
-        let need = MemAttributes { ptag: found.attributes.ptag.number(), rdma_write: true, rdma_read: false };
+        let need =
+            MemAttributes { ptag: found.work.attributes.ptag.number(), rdma_write: true, rdma_read: false };
         let to = kernel.registrations.translate(at.handle, at.offset, data.len() as u64, need);
-        let placed = found.attributes.rdma_write && to.is_ok_and(|to| to.copy_from(data));
+        let placed = found.work.attributes.rdma_write && to.is_ok_and(|to| to.copy_from(data));
         if !placed {
             self.refuse_access(vi, AsyncCode::RdmaWriteProtection);
         } else if entry.extra & LAST_PIECE != 0 && found.is_reliable() {
@@ -98,7 +99,7 @@ impl<D: Device> UserAgent<D> {
         let left = u64::from(head.descriptor.length - found.work.sending.moved);
         let entry = Entry { extra: Kind::ReadRequest.bits(), ..Entry::default() };
         let handle = u64::from(at.handle.region) | u64::from(at.handle.generation) << 32;
-        match found.send_inline(device, entry, &[handle, at.offset, left, 0, 0]) {
+        match send_inline(found, device, entry, &[handle, at.offset, left, 0, 0]) {
             Ok(Posted::Retry) => Step::HeldUp,
             Err(_) => Step::Ended(Status::TRANSPORT_ERROR),
             Ok(Posted::Done) => {
@@ -142,10 +143,11 @@ impl<D: Device> UserAgent<D> {
         }
         let Self { nic: Nic { device, vis, .. }, kernel, .. } = self;
         let Some(found) = vis.get_mut(vi.0) else { return false };
-        let need = MemAttributes { ptag: found.attributes.ptag.number(), rdma_write: false, rdma_read: true };
+        let need =
+            MemAttributes { ptag: found.work.attributes.ptag.number(), rdma_write: false, rdma_read: true };
         // Checked for each piece, since the registration may end between two pieces.
         let from = kernel.registrations.translate(handle, offset, left, need);
-        let Some(from) = from.ok().filter(|_| found.attributes.rdma_read) else {
+        let Some(from) = from.ok().filter(|_| found.work.attributes.rdma_read) else {
             self.refuse_access(vi, AsyncCode::RdmaReadProtection);
             return false;
         };
@@ -153,7 +155,7 @@ impl<D: Device> UserAgent<D> {
         let last = piece == from.len();
         let last_flag = if last { LAST_PIECE } else { 0 };
         let entry = Entry { extra: Kind::ReadPiece.bits() | last_flag, ..Entry::default() };
-        let posted = found.send_area(device, entry, piece, |area| {
+        let posted = send_area(found, device, entry, piece, |area| {
             let part = from.part(0, piece.min(area.len())).unwrap_or_else(CheckedRange::empty);
             if area.copy_from(part) { part.len() } else { 0 }
         });
@@ -192,12 +194,12 @@ impl<D: Device> UserAgent<D> {
     /// Stores a piece of a read; returns the number of bytes that are still missing, or `None` if the piece cannot be stored.
     fn place_read_piece(&mut self, vi: ViHandle, number: ViNumber, slot: u32, length: u32) -> Option<u32> {
         let Self { nic: Nic { device, vis, .. }, kernel, .. } = self;
-        let Vi { work, attributes, .. } = vis.get_mut(vi.0)?;
+        let Vi { work, .. } = vis.get_mut(vi.0)?;
         let Work { sends, sending, .. } = work;
         let head = sends.head().filter(|_| sending.phase == Phase::Reading)?;
         let descriptor = &head.descriptor;
         let segments =
-            Segments::translate(&kernel.registrations, &descriptor.segments, attributes.ptag).ok()?;
+            Segments::translate(&kernel.registrations, &descriptor.segments, work.attributes.ptag).ok()?;
         // SAFETY: the slot of the entry that is being handled, which is released afterwards.
         let bytes = unsafe { device.area(number, slot, length) };
         let placed = segments.scatter(sending.moved, bytes);

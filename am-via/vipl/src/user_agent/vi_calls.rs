@@ -1,11 +1,12 @@
 //! The VIs of a program: creation, queries, changes and destruction.
 
-use crate::device::Device;
+use crate::attributes::{ViAttributes, ViInfo};
 use crate::error::VipError;
-use crate::table::{CqHandle, ViHandle};
+use crate::handle::{CqHandle, ViHandle};
 use crate::user_agent::UserAgent;
-use crate::user_agent::work::Vi;
-use crate::vi::{Reliability, ViAttributes, ViInfo, ViState};
+use crate::user_agent::work::{Vi, Work};
+use am_via_nic::device::Device;
+use am_via_nic::{Reliability, ViState};
 
 impl<D: Device> UserAgent<D> {
     /// Makes an idle VI (`VipCreateVi`). A work queue that has a completion queue adds an entry there for each completion.
@@ -36,8 +37,8 @@ impl<D: Device> UserAgent<D> {
                 cq.work_queues += 1;
             }
         }
-        let mut vi = Vi::with_queues(self.address(), attributes);
-        (vi.work.send_cq, vi.work.receive_cq) = (send_cq, receive_cq);
+        let work = Work::new(attributes, send_cq, receive_cq);
+        let vi = Vi::uncounted(self.address(), attributes.reliability, work);
         Ok(ViHandle(self.nic.vis.insert(vi)))
     }
 
@@ -53,7 +54,7 @@ impl<D: Device> UserAgent<D> {
         }
         let Some(gone) = self.nic.vis.remove(vi.0) else { return Ok(()) };
         self.forget_notices(vi);
-        self.kernel.registrations.leave_ptag(gone.attributes.ptag);
+        self.kernel.registrations.leave_ptag(gone.work.attributes.ptag);
         for cq in [gone.work.send_cq, gone.work.receive_cq].into_iter().flatten() {
             if let Some(cq) = self.cqs.get_mut(cq.0) {
                 cq.work_queues -= 1;
@@ -71,7 +72,7 @@ impl<D: Device> UserAgent<D> {
         let found = self.nic.vis.get(vi.0).ok_or(VipError::UnknownHandle { what: "VI" })?;
         Ok(ViInfo {
             state: found.state(),
-            attributes: found.attributes,
+            attributes: found.work.attributes,
             send_queue_empty: found.work.sends.is_empty(),
             receive_queue_empty: found.work.receives.is_empty(),
         })
@@ -84,7 +85,7 @@ impl<D: Device> UserAgent<D> {
     /// is changed.
     pub fn set_vi_attributes(&mut self, vi: ViHandle, attributes: ViAttributes) -> Result<(), VipError> {
         let found = self.vi(vi)?;
-        let (state, old) = (found.state(), found.attributes.ptag);
+        let (state, old) = (found.state(), found.work.attributes.ptag);
         if state != ViState::Idle {
             let (call, needed) = ("set_vi_attributes", "idle: disconnect it first");
             return Err(VipError::InvalidState { call, needed, state });
@@ -92,7 +93,9 @@ impl<D: Device> UserAgent<D> {
         check(&attributes)?;
         self.kernel.registrations.use_ptag(attributes.ptag)?;
         self.kernel.registrations.leave_ptag(old);
-        self.vi(vi)?.attributes = attributes;
+        let found = self.vi(vi)?;
+        found.set_reliability(attributes.reliability);
+        found.work.attributes = attributes;
         Ok(())
     }
 

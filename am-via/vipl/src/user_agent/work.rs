@@ -4,18 +4,20 @@
 use std::time::{Duration, Instant};
 
 use crate::address::{Discriminator, NetAddress};
-use crate::device::{ClaimFault, MemHandle, Operation};
+use crate::attributes::ViAttributes;
 use crate::error::VipError;
-use crate::table::CqHandle;
+use crate::handle::CqHandle;
 use crate::user_agent::entry::{PeerAttributes, word};
 use crate::user_agent::work_queue::{Queue, WorkQueue};
+use am_via_nic::device::{ClaimFault, MemHandle, Operation};
 
 /// A VI with work queues.
-pub(crate) type Vi = crate::vi::Vi<Work>;
+pub(crate) type Vi = am_via_nic::Vi<Work>;
 
 /// The additional state of a program's VI.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Work {
+    pub(crate) attributes: ViAttributes,
     /// The number of this VI's connection at this NIC and at the peer's; 0: none.
     pub(crate) connection: u32,
     pub(crate) their_connection: u32,
@@ -29,6 +31,30 @@ pub(crate) struct Work {
     pub(crate) sending: Sending,
     pub(crate) receiving: Receiving,
     pub(crate) serving: Option<Serving>,
+}
+
+impl Work {
+    /// No connection and empty queues.
+    pub(crate) fn new(
+        attributes: ViAttributes,
+        send_cq: Option<CqHandle>,
+        receive_cq: Option<CqHandle>,
+    ) -> Self {
+        Self {
+            attributes,
+            connection: 0,
+            their_connection: 0,
+            theirs: None,
+            attempt: None,
+            sends: WorkQueue::default(),
+            receives: WorkQueue::default(),
+            send_cq,
+            receive_cq,
+            sending: Sending::default(),
+            receiving: Receiving::default(),
+            serving: None,
+        }
+    }
 }
 
 /// Whether the connection is to a server or to a peer.
@@ -107,37 +133,37 @@ pub(crate) struct Serving {
     pub(super) left: u64,
 }
 
-impl Vi {
+impl Work {
     pub(crate) fn queue(&self, queue: Queue) -> &WorkQueue {
         match queue {
-            Queue::Send => &self.work.sends,
-            Queue::Receive => &self.work.receives,
+            Queue::Send => &self.sends,
+            Queue::Receive => &self.receives,
         }
     }
 
     pub(crate) fn queue_mut(&mut self, queue: Queue) -> &mut WorkQueue {
         match queue {
-            Queue::Send => &mut self.work.sends,
-            Queue::Receive => &mut self.work.receives,
+            Queue::Send => &mut self.sends,
+            Queue::Receive => &mut self.receives,
         }
     }
 
     pub(crate) fn cq(&self, queue: Queue) -> Option<CqHandle> {
         match queue {
-            Queue::Send => self.work.send_cq,
-            Queue::Receive => self.work.receive_cq,
+            Queue::Send => self.send_cq,
+            Queue::Receive => self.receive_cq,
         }
     }
 
     /// Forgets how far the first descriptors of both queues had got, after all descriptors have been flushed.
     pub(crate) fn forget_progress(&mut self) {
-        self.work.sending = Sending::default();
-        self.work.receiving = Receiving::default();
-        self.work.serving = None;
+        self.sending = Sending::default();
+        self.receiving = Receiving::default();
+        self.serving = None;
     }
 
     /// The operation word of an entry for the peer's VI.
     pub(crate) fn operation(&self, operation: Operation) -> u32 {
-        word(operation, self.work.their_connection)
+        word(operation, self.their_connection)
     }
 }

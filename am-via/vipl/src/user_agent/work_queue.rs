@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::descriptor::{Descriptor, Status};
-use crate::device::Device;
 use crate::error::{PostError, VipError};
-use crate::table::ViHandle;
+use crate::handle::ViHandle;
 use crate::user_agent::UserAgent;
-use crate::vi::ViState;
+use am_via_nic::ViState;
+use am_via_nic::device::Device;
 
 /// One of a VI's two queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -102,7 +102,7 @@ impl<D: Device> UserAgent<D> {
         let Some(found) = self.nic.vis.get_mut(vi.0) else {
             return Err(PostError { error: VipError::UnknownHandle { what: "VI" }, descriptor });
         };
-        if found.queue(queue).len() >= limits.descriptors_per_queue_max as usize {
+        if found.work.queue(queue).len() >= limits.descriptors_per_queue_max as usize {
             let error = VipError::ErrorResource {
                 resource: "descriptors of a work queue",
                 available: u64::from(limits.descriptors_per_queue_max),
@@ -111,11 +111,11 @@ impl<D: Device> UserAgent<D> {
             return Err(PostError { error, descriptor });
         }
         let mut flaw = descriptor.flaw(queue == Queue::Send, limits.segments_per_descriptor_max);
-        if queue == Queue::Send && descriptor.length > found.attributes.transfer_bytes_max {
+        if queue == Queue::Send && descriptor.length > found.work.attributes.transfer_bytes_max {
             flaw = flaw.or(Some(Status::LENGTH_ERROR));
         }
         descriptor.status = Status::default();
-        found.queue_mut(queue).post(descriptor, flaw);
+        found.work.queue_mut(queue).post(descriptor, flaw);
         let flushes = match queue {
             Queue::Send => !found.is_open(),
             Queue::Receive => found.state() == ViState::Error,
@@ -143,11 +143,11 @@ impl<D: Device> UserAgent<D> {
     }
 
     fn done(&mut self, vi: ViHandle, queue: Queue) -> Result<Option<Box<Descriptor>>, VipError> {
-        if let Some(done) = self.vi(vi)?.queue_mut(queue).dequeue() {
+        if let Some(done) = self.vi(vi)?.work.queue_mut(queue).dequeue() {
             return Ok(Some(done));
         }
         self.progress();
-        Ok(self.vi(vi)?.queue_mut(queue).dequeue())
+        Ok(self.vi(vi)?.work.queue_mut(queue).dequeue())
     }
 
     /// Waits for the next send that is done (`VipSendWait`), without a limit if `timeout` is `None`.

@@ -1,9 +1,9 @@
 //! A peer that posts arbitrary entries can only damage its own connection.
 
 use super::*;
+use am_via_nic::{Entry, News, Payload, ViNumber};
 use am_via_os::test_aids::Random;
-use am_via_vipl::below::{Entry, News, Payload, ViNumber, request_entry};
-use am_via_vipl::{AddressSegment, AsyncCode};
+use am_via_vipl::{AddressSegment, AsyncCode, request_entry};
 
 /// The attacker's number for its connection.
 const CONNECTION: u32 = 7;

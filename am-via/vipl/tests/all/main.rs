@@ -16,11 +16,11 @@ use std::time::Duration;
 
 use am_double::wire::{Reach, Wire, WireNetwork, WireOptions};
 use am_via_job::Job;
+use am_via_nic::Device;
+use am_via_nic::device::shm::{OwnHeap, Shm, ShmOptions};
 use am_via_os::test_aids::guarded;
 use am_via_shm::WaitPolicy;
 use am_via_shm::regions::Ways;
-use am_via_vipl::below::Device;
-use am_via_vipl::device::shm::{OwnHeap, Shm, ShmOptions};
 use am_via_vipl::{ContextNumber, Endpoint, MemAttributes, MemHandle, TaskId};
 use am_via_vipl::{
     CqHandle, DataSegment, Descriptor, Discriminator, Reliability, Status, UserAgent, ViAttributes, ViHandle,

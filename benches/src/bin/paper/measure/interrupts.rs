@@ -156,7 +156,7 @@ impl Way for SsendComputing {
         computed_until(|start| control.is_raised() || start.elapsed() > PATIENCE);
         control.lower();
         for receive in receives {
-            receive.wait()?;
+            receive.wait().map_err(mpi_over_am::Error::from)?;
         }
         Ok(0.0)
     }

@@ -7,7 +7,7 @@ use std::time::Instant;
 use am_examples::Failure;
 use am_via::Task;
 use am_via::device::shm::Shm;
-use am_via::vipl::{MemAttributes, Memory, PTag, Posted, UserAgent};
+use am_via_vipl::{MemAttributes, Memory, PTag, Posted, UserAgent, open_nic};
 
 use super::{Control, Way, of_system};
 
@@ -47,7 +47,7 @@ pub(super) struct Register {
 
 impl Register {
     pub(super) fn new(task: &Task, kind: Kind, bytes_max: usize) -> Result<Self, Failure> {
-        let mut nic = task.open_nic("shm0").map_err(of_system)?;
+        let mut nic = open_nic(task, "shm0").map_err(of_system)?;
         let tag = nic.create_ptag().map_err(of_system)?;
         let memory = match kind {
             Kind::Private => nic.alloc_private(bytes_max),

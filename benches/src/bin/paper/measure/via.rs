@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use am_examples::Failure;
 use am_via::Task;
 use am_via::device::shm::Shm;
-use am_via::vipl::{
+use am_via_vipl::{
     AddressSegment, DataSegment, Descriptor, Discriminator, MemAttributes, MemHandle, Memory, PTag, Posted,
-    UserAgent, ViAttributes, ViHandle,
+    UserAgent, ViAttributes, ViHandle, open_nic,
 };
 
 use super::{Control, Way, wrong_byte};
@@ -72,7 +72,7 @@ impl Via {
     }
 
     fn open(task: &Task, operation: Operation, bytes_max: usize) -> Result<Self> {
-        let mut nic = task.open_nic("shm0")?;
+        let mut nic = open_nic(task, "shm0")?;
         let tag = nic.create_ptag()?;
         let length = u32::try_from(bytes_max).map_err(|_| "a descriptor's length has 32 bits")?;
         let mut area = || -> Result<(Region, MemHandle)> {

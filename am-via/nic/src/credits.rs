@@ -68,7 +68,7 @@ impl Immediate {
 
     /// Whether this is the word of a one-way packet with this label: one comparison.
     #[inline(always)]
-    pub(super) fn is_one_way(self, label: u16) -> bool {
+    pub(crate) fn is_one_way(self, label: u16) -> bool {
         self.0 & ((1 << ANSWERS_SHIFT) - 1) == class_bits(Class::OneWay) | u32::from(label)
     }
 
@@ -107,7 +107,7 @@ pub struct Packets {
 }
 
 /// Number of slots in a ring for packets that only return credits: two for each kind of return.
-pub(super) const CREDIT_RETURNS: u32 = 4;
+pub(crate) const CREDIT_RETURNS: u32 = 4;
 
 /// Number of slots for standing receives between each pair of NICs; the same in all tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,7 +171,7 @@ pub(crate) struct Credits {
 
 impl Credits {
     /// Accounts that allow nothing before [`open`](Self::open).
-    pub(super) fn new(plan: CreditPlan) -> Self {
+    pub(crate) fn new(plan: CreditPlan) -> Self {
         let untold_max = Untold::half_of(plan);
         Self {
             credits: 0,
@@ -188,31 +188,31 @@ impl Credits {
     }
 
     /// The plan that applies while the VI may send.
-    pub(super) fn plan(&self) -> CreditPlan {
+    pub(crate) fn plan(&self) -> CreditPlan {
         self.plan
     }
 
     /// Allows posts: the VI may send.
-    pub(super) fn open(&mut self) {
+    pub(crate) fn open(&mut self) {
         self.most = self.plan;
         (self.credits, self.answer_slots) = (self.most.credits, self.most.answers);
     }
 
     /// Stops posts of one-way packets and requests: the VI may no longer send. Answers that are due may still be posted: they have slots,
     /// and a peer that is gone reads nothing.
-    pub(super) fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         self.most = CreditPlan { credits: 0, answers: 0 };
         (self.credits, self.answer_slots) = (0, 0);
     }
 
     /// Number of packets so far, in each direction.
-    pub(super) fn packets(&self) -> Packets {
+    pub(crate) fn packets(&self) -> Packets {
         self.packets
     }
 
     /// Whether a packet of this class may be posted.
     #[inline(always)]
-    pub(super) fn may_send(&self, class: Class) -> bool {
+    pub(crate) fn may_send(&self, class: Class) -> bool {
         match class {
             Class::OneWay => self.credits > 0,
             Class::Request => self.credits > 0 && self.answer_slots > 0,
@@ -221,20 +221,20 @@ impl Credits {
     }
 
     /// Whether this number of one-way packets may be posted.
-    pub(super) fn may_send_several(&self, packets: u32) -> bool {
+    pub(crate) fn may_send_several(&self, packets: u32) -> bool {
         packets <= self.credits
     }
 
     /// The immediate word of the next packet, which contains the accounts. After the packet has been posted, [`sent`](Self::sent) must be
     /// called: it records that the peer gets these accounts.
     #[inline(always)]
-    pub(super) fn immediate(&self, class: Class, label: u32) -> u32 {
+    pub(crate) fn immediate(&self, class: Class, label: u32) -> u32 {
         label | class_bits(class) | self.accounts.0
     }
 
     /// Books a posted packet of this class, with the word of [`immediate`](Self::immediate).
     #[inline(always)]
-    pub(super) fn sent(&mut self, class: Class) {
+    pub(crate) fn sent(&mut self, class: Class) {
         self.packets.sent += 1;
         self.untold = self.untold_max;
         match class {
@@ -249,7 +249,7 @@ impl Credits {
 
     /// Books slots returned by the peer. The peer's numbers are not trusted: they are limited to what the plan allows.
     #[inline(always)]
-    pub(super) fn returned(&mut self, word: Immediate) {
+    pub(crate) fn returned(&mut self, word: Immediate) {
         let accounts = word.accounts();
         // The usual case in a one-way stream of messages: nothing was returned since the last word.
         if accounts == self.peers {
@@ -266,7 +266,7 @@ impl Credits {
     /// Counts a consumed packet of the peer. Returns whether the credits owed to the peer must be returned at once.
     #[inline(always)]
     #[must_use = "the peer may be waiting for credits"]
-    pub(super) fn consumed(&mut self, class: Class) -> bool {
+    pub(crate) fn consumed(&mut self, class: Class) -> bool {
         self.packets.received += 1;
         if class == Class::Answer {
             self.answer_slots = (self.answer_slots + 1).min(self.most.answers);
@@ -282,7 +282,7 @@ impl Credits {
     /// the peer must be returned at once.
     #[inline(always)]
     #[must_use = "the peer may be waiting for slots"]
-    pub(super) fn waive(&mut self) -> bool {
+    pub(crate) fn waive(&mut self) -> bool {
         if self.may_answer == 0 {
             return false;
         }
@@ -294,12 +294,12 @@ impl Credits {
     }
 
     /// The immediate word of an entry that carries only the accounts; [`told`](Self::told) books it.
-    pub(super) fn accounts_only(&self) -> Immediate {
+    pub(crate) fn accounts_only(&self) -> Immediate {
         Immediate(self.accounts.0 | CREDITS_ONLY)
     }
 
     /// Books that all accounts were sent to the peer.
-    pub(super) fn told(&mut self) {
+    pub(crate) fn told(&mut self) {
         self.untold = self.untold_max;
     }
 }

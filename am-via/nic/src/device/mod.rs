@@ -4,16 +4,16 @@
 //! connect, wait. Inside a host, over shared memory, a [`Transfer`] or an atomic operation is done when the call returns; otherwise it may
 //! be carried out later. A device that cannot carry it out returns [`Transfer::Unreachable`], and the layer above uses messages.
 
-pub(crate) mod contract;
+mod contract;
 pub mod shm;
 
 /// Not public: programs open a device and pass it on, and only the layers above call it.
-pub(crate) use contract::{Device, FreeSlot, Link};
+pub use contract::{Device, FreeSlot, Link};
 
 pub use am_contract::task::{ContextNumber, Endpoint, NoSuchEndpoint, TaskId};
 pub use am_contract::transfer::{AtomicOp, OpId, Posted, Transfer};
-pub(crate) use am_contract::wait::{WaitFacts, Waker};
-pub(crate) use am_contract::world::{SystemError, World};
+pub use am_contract::wait::{WaitFacts, Waker};
+pub use am_contract::world::{SystemError, World};
 use am_via_shm::CheckedRange;
 pub use am_via_shm::HeapBlock;
 pub(crate) use am_via_shm::HeapOwner;

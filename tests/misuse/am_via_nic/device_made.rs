@@ -1,7 +1,7 @@
 //! The layers above believe a device that reports the end of a transfer.
 #![forbid(unsafe_code)]
 
-use am_via_vipl::below::Device;
+use am_via_nic::Device;
 
 #[derive(Debug)]
 struct Hasty;

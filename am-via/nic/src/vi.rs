@@ -6,7 +6,6 @@ use crate::credits::{CREDIT_RETURNS, CreditPlan, Credits, Immediate, Packets};
 use crate::device::{
     Device, DeviceError, Endpoint, Entry, Link, Operation, Payload, Posted, Seen, Storing, ViNumber,
 };
-use crate::provider::PTag;
 use am_contract::transfer::Class;
 use am_via_shm::CheckedRange;
 
@@ -46,69 +45,25 @@ impl fmt::Display for Reliability {
     }
 }
 
-/// Attributes of a VI (`VIP_VI_ATTRIBUTES`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ViAttributes {
-    /// The reliability level, which must be the same at both ends.
-    pub reliability: Reliability,
-    /// Maximum bytes of a transfer, which must be the same at both ends.
-    pub transfer_bytes_max: u32,
-    /// Quality of service: a number whose meaning the programs agree on. It must be the same at both ends.
-    pub qos: u16,
-    /// The tag of the memory that this VI can access.
-    pub ptag: PTag,
-    /// Whether the peer may write memory of this tag.
-    pub rdma_write: bool,
-    /// Whether the peer may read memory of this tag.
-    pub rdma_read: bool,
-}
-
-impl ViAttributes {
-    /// Reliable delivery of transfers of any size, and RDMA both ways, for memory of this tag.
-    #[must_use]
-    pub fn new(ptag: PTag) -> Self {
-        Self {
-            reliability: Reliability::ReliableDelivery,
-            transfer_bytes_max: u32::MAX,
-            qos: 0,
-            ptag,
-            rdma_write: true,
-            rdma_read: true,
-        }
-    }
-}
-
-/// The result of `VipQueryVi`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ViInfo {
-    /// The state.
-    pub state: ViState,
-    /// The attributes.
-    pub attributes: ViAttributes,
-    /// Whether the send queue holds no descriptor.
-    pub send_queue_empty: bool,
-    /// Whether the receive queue holds no descriptor.
-    pub receive_queue_empty: bool,
-}
-
 /// A VI: one end of a connection. `W` is the state that its user keeps with it.
 #[derive(Debug)]
 pub struct Vi<W = ()> {
     /// The accounts that allow posts. Unless the state and the reliability level allow posts, only answers that are due may be posted.
     credits: Credits,
     /// The device's connection, [`NO_LINK`] if there is none. Other VIs of the two NICs may share it.
-    pub(super) link: ViNumber,
+    link: ViNumber,
     state: ViState,
-    pub(super) attributes: ViAttributes,
+    reliability: Reliability,
     /// The peer, or the NIC that this VI asks for a connection. Meaningless while a program's VI is idle.
     pub peer: Endpoint,
     /// Whether the peer is alive, and has closed its NIC.
     pub is_peer_closed: bool,
-    pub(super) work: W,
+    /// The state that the VI's user keeps with it.
+    pub work: W,
 }
 
 /// The number that stands for no connection.
-pub(super) const NO_LINK: ViNumber = ViNumber(u32::MAX);
+const NO_LINK: ViNumber = ViNumber(u32::MAX);
 
 /// The plan of a program's VI, whose receives are not counted: the ring of the device is the only limit.
 const UNCOUNTED: CreditPlan = CreditPlan { credits: u32::MAX, answers: 0 };
@@ -116,33 +71,33 @@ const UNCOUNTED: CreditPlan = CreditPlan { credits: u32::MAX, answers: 0 };
 /// Maximum number of tries of a post with a reserved slot. If the last one is refused, the peer is blamed.
 const INSIST_TRIES: u32 = 100;
 
-impl<W: Default> Vi<W> {
+impl Vi {
     /// An idle VI with standing receives, which need reliable delivery.
-    pub(super) fn standing(peer: Endpoint, plan: CreditPlan) -> Self {
-        Self::new(peer, ViAttributes::new(PTag::NONE), plan)
-    }
-
-    /// An idle VI with work queues.
-    pub(super) fn with_queues(own: Endpoint, attributes: ViAttributes) -> Self {
-        Self::new(own, attributes, UNCOUNTED)
-    }
-
-    fn new(peer: Endpoint, attributes: ViAttributes, plan: CreditPlan) -> Self {
-        let mut vi = Self {
-            credits: Credits::new(plan),
-            link: NO_LINK,
-            state: ViState::Idle,
-            attributes,
-            peer,
-            is_peer_closed: false,
-            work: W::default(),
-        };
-        vi.set_state(ViState::Idle);
-        vi
+    pub(crate) fn standing(peer: Endpoint, plan: CreditPlan) -> Self {
+        Self::new(peer, Reliability::ReliableDelivery, plan, ())
     }
 }
 
 impl<W> Vi<W> {
+    /// An idle VI whose receives are not counted, such as one with work queues. `own` is the NIC's own address.
+    pub fn uncounted(own: Endpoint, reliability: Reliability, work: W) -> Self {
+        Self::new(own, reliability, UNCOUNTED, work)
+    }
+
+    fn new(peer: Endpoint, reliability: Reliability, plan: CreditPlan, work: W) -> Self {
+        let mut vi = Self {
+            credits: Credits::new(plan),
+            link: NO_LINK,
+            state: ViState::Idle,
+            reliability,
+            peer,
+            is_peer_closed: false,
+            work,
+        };
+        vi.set_state(ViState::Idle);
+        vi
+    }
+
     /// The number of the device's connection that carries this VI.
     #[inline(always)]
     #[must_use]
@@ -157,17 +112,18 @@ impl<W> Vi<W> {
     }
 
     /// Number of packets so far, in each direction.
-    pub(super) fn packets(&self) -> Packets {
+    pub(crate) fn packets(&self) -> Packets {
         self.credits.packets()
     }
 
-    pub(super) fn connected(&mut self, link: ViNumber) {
+    /// Connects the VI, over this connection of the device.
+    pub fn connected(&mut self, link: ViNumber) {
         self.link = link;
         self.set_state(ViState::Connected);
     }
 
     /// The only function that changes the state, and with it the allowance for posts.
-    pub(super) fn set_state(&mut self, state: ViState) {
+    pub fn set_state(&mut self, state: ViState) {
         self.state = state;
         if self.is_open() && self.is_reliable() {
             self.credits.open();
@@ -185,13 +141,25 @@ impl<W> Vi<W> {
         self.state == ViState::Connected
     }
 
-    pub(super) fn is_reliable(&self) -> bool {
-        self.attributes.reliability != Reliability::Unreliable
+    /// Whether data arrive once and in order, or the connection is broken.
+    pub fn is_reliable(&self) -> bool {
+        self.reliability != Reliability::Unreliable
     }
 
     /// The device's connection, if there is one.
-    pub(super) fn linked(&self) -> Option<ViNumber> {
+    pub fn linked(&self) -> Option<ViNumber> {
         Some(self.link).filter(|&link| link != NO_LINK)
+    }
+
+    /// Changes the device's connection that carries this VI.
+    pub fn set_link(&mut self, link: Option<ViNumber>) {
+        self.link = link.unwrap_or(NO_LINK);
+    }
+
+    /// Changes the reliability level of an idle VI.
+    pub fn set_reliability(&mut self, reliability: Reliability) {
+        self.reliability = reliability;
+        self.set_state(self.state);
     }
 
     /// Posts an entry; returns whether the entry was posted. Checks only the accounts: unless the VI may send, they allow only

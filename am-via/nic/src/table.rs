@@ -3,7 +3,7 @@
 
 /// The name of an object: its NIC, its slot, and the slot's generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Slot {
+pub struct Slot {
     nic: u32,
     index: u32,
     generation: u32,
@@ -11,22 +11,14 @@ pub(super) struct Slot {
 
 impl Slot {
     /// The index of the object in its table.
-    pub(super) fn place(self) -> u32 {
+    pub fn place(self) -> u32 {
         self.index
     }
 }
 
-/// A VI of a user agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ViHandle(pub(super) Slot);
-
-/// A completion queue of a NIC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CqHandle(pub(super) Slot);
-
 /// A table of objects.
 #[derive(Debug)]
-pub(super) struct Table<T> {
+pub struct Table<T> {
     nic: u32,
     slots: Vec<(u32, Option<T>)>,
     live: u32,
@@ -34,16 +26,17 @@ pub(super) struct Table<T> {
 
 impl<T> Table<T> {
     /// An empty table; `nic` is the NIC's number, unique in this process.
-    pub(super) fn new(nic: u32) -> Self {
+    pub fn new(nic: u32) -> Self {
         Self { nic, slots: Vec::new(), live: 0 }
     }
 
     /// Number of objects.
-    pub(super) fn count(&self) -> u32 {
+    pub fn count(&self) -> u32 {
         self.live
     }
 
-    pub(super) fn insert(&mut self, object: T) -> Slot {
+    /// Adds an object, in the first free slot.
+    pub fn insert(&mut self, object: T) -> Slot {
         self.live += 1;
         if let Some(at) = self.slots.iter().position(|(_, object)| object.is_none()) {
             let (generation, slot) = &mut self.slots[at];
@@ -54,7 +47,8 @@ impl<T> Table<T> {
         Slot { nic: self.nic, index: index(self.slots.len() - 1), generation: 0 }
     }
 
-    pub(super) fn remove(&mut self, slot: Slot) -> Option<T> {
+    /// Removes an object.
+    pub fn remove(&mut self, slot: Slot) -> Option<T> {
         let (generation, object) = self.slots.get_mut(slot.index as usize)?;
         if *generation != slot.generation || slot.nic != self.nic {
             return None;
@@ -65,46 +59,48 @@ impl<T> Table<T> {
         Some(removed)
     }
 
-    pub(super) fn get(&self, slot: Slot) -> Option<&T> {
+    /// The object of this name.
+    pub fn get(&self, slot: Slot) -> Option<&T> {
         let (generation, object) = self.slots.get(slot.index as usize)?;
         object.as_ref().filter(|_| *generation == slot.generation && slot.nic == self.nic)
     }
 
-    pub(super) fn get_mut(&mut self, slot: Slot) -> Option<&mut T> {
+    /// The object of this name, mutable.
+    pub fn get_mut(&mut self, slot: Slot) -> Option<&mut T> {
         let (generation, object) = self.slots.get_mut(slot.index as usize)?;
         object.as_mut().filter(|_| *generation == slot.generation && slot.nic == self.nic)
     }
 
     /// Number of slots.
-    pub(super) fn places(&self) -> usize {
+    pub fn places(&self) -> usize {
         self.slots.len()
     }
 
     /// The object at an index.
     #[inline(always)]
-    pub(super) fn at(&self, place: u32) -> Option<&T> {
+    pub fn at(&self, place: u32) -> Option<&T> {
         self.slots.get(place as usize)?.1.as_ref()
     }
 
     /// The object at an index, mutable.
     #[inline(always)]
-    pub(super) fn at_mut(&mut self, place: u32) -> Option<&mut T> {
+    pub fn at_mut(&mut self, place: u32) -> Option<&mut T> {
         self.slots.get_mut(place as usize)?.1.as_mut()
     }
 
     /// All objects, mutable.
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.slots.iter_mut().filter_map(|(_, object)| object.as_mut())
     }
 
     /// The handle of the object at an index, if there is one.
-    pub(super) fn handle(&self, place: usize) -> Option<Slot> {
+    pub fn handle(&self, place: usize) -> Option<Slot> {
         let (generation, object) = self.slots.get(place)?;
         object.as_ref().map(|_| Slot { nic: self.nic, index: index(place), generation: *generation })
     }
 
     /// The handles of all objects.
-    pub(super) fn all(&self) -> Vec<Slot> {
+    pub fn all(&self) -> Vec<Slot> {
         (0..self.places()).filter_map(|place| self.handle(place)).collect()
     }
 }

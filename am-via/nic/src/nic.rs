@@ -1,7 +1,7 @@
 //! The NIC: a device, and the one table of its VIs (`VipOpenNic`).
 //!
 //! A VI of the fabric has *standing receives*: receives without data segments that are reposted automatically, so that a message costs one
-//! entry and no descriptor. A VI of a program has work queues, which its [`UserAgent`](crate::UserAgent) carries out. Both send by
+//! entry and no descriptor. A VI of a program has work queues, which a user agent carries out. Both send by
 //! [`Vi::post`].
 
 use crate::credits::{CreditPlan, Packets};
@@ -15,12 +15,13 @@ use am_via_shm::CheckedRange;
 pub struct Nic<D: Device, W = ()> {
     /// The device below.
     pub device: D,
-    pub(super) vis: Table<Vi<W>>,
+    /// The VIs.
+    pub vis: Table<Vi<W>>,
 }
 
 impl<D: Device, W> Nic<D, W> {
     /// A NIC over `device`. `number` identifies it in handles.
-    pub(super) fn numbered(device: D, number: u32) -> Self {
+    pub fn numbered(device: D, number: u32) -> Self {
         Self { device, vis: Table::new(number) }
     }
 }

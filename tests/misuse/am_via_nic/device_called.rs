@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use am_via_shm::{CheckedRange, regions::Claim};
-use am_via_vipl::below::Device;
+use am_via_nic::Device;
 use am_via_vipl::{MemAttributes, TaskId};
 
 fn wrong(device: &mut am_double::wire::Wire, range: CheckedRange<'_>, there: (TaskId, Claim)) {
