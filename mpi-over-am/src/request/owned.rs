@@ -1,5 +1,6 @@
 //! Non-blocking operations that own their buffer, and return it when they are complete.
 
+use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
@@ -25,11 +26,16 @@ use crate::turn::Turn;
 /// An operation that owns its buffer. Wait for it, or await it ([`Communicator::block_on`]). If it is dropped instead, the operation still
 /// completes, and then frees the buffer.
 #[must_use = "a wait returns the buffer"]
-#[derive(Debug)]
 pub struct OwnedRequest<T: Send + 'static, F: Fabric = JobFabric, L: LockPolicy = OneThread> {
     shared: Arc<L::Cell<State<F>>>,
     pub(super) id: RequestId,
     _buffer: PhantomData<fn() -> Vec<T>>,
+}
+
+impl<T: Send + 'static, F: Fabric, L: LockPolicy> fmt::Debug for OwnedRequest<T, F, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OwnedRequest").field("id", &self.id).finish_non_exhaustive()
+    }
 }
 
 /// The error of an operation that owned its buffer, and either the buffer or the request. `?` converts it to an [`Error`].

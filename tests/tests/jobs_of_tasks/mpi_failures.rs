@@ -6,10 +6,16 @@ use mpi_over_am::{Communicator, Environment, ErrorClass, Source, Tag};
 
 use crate::mpi_windows::{end, go_on, kill};
 
-/// Rank 0 kills a rank, and every other task returns when it knows of the death.
-fn lose(world: &Communicator, victim: u32) {
+/// The processes of all tasks, for [`lose`] at rank 0.
+fn pids(world: &Communicator) -> Vec<u64> {
     let mut pids = vec![0u64; world.size() as usize];
     world.allgather(&[u64::from(std::process::id())], &mut pids).expect("all tasks take part");
+    pids
+}
+
+/// Rank 0 kills a rank, and every task that calls this returns when it knows of the death. Others call [`pids`].
+fn lose(world: &Communicator, victim: u32) {
+    let pids = pids(world);
     if world.rank() == 0 {
         kill(pids[victim as usize]);
     }
@@ -25,8 +31,7 @@ fn a_duplicate_is_an_error_at_a_task_that_learns_of_a_death_while_it_waits() {
             let environment = go_on();
             let world = environment.world();
             if world.rank() == 1 {
-                let mut pids = [0u64; 3];
-                world.allgather(&[u64::from(std::process::id())], &mut pids).expect("all tasks take part");
+                let _ = pids(&world);
             } else {
                 lose(&world, 2);
             }
@@ -92,6 +97,9 @@ fn a_wait_in_doubt_returns_the_request_of_an_owned_buffer() {
             });
             world.acknowledge_failures(None).expect("no error of progress");
             let other = 1 - world.rank();
+            // Both have waited before one of them sends.
+            world.send(&[0u8], other, 5).expect("the other task lives");
+            world.recv(&mut [0u8], Source::Rank(other), Tag::Is(5)).expect("the other task lives");
             [3, 4].iter().for_each(|&tag| world.send(&[7u32], other, tag).expect("the other task lives"));
             let [in_call, in_future] = requests;
             let (got, status) = in_call.wait().expect("a message has come");
@@ -102,5 +110,63 @@ fn a_wait_in_doubt_returns_the_request_of_an_owned_buffer() {
             end(environment, &world, &[0, 1]);
         },
         |outcome| assert!([0, 1].iter().all(|&rank: &usize| outcome.tasks[rank].is_success())),
+    );
+}
+
+/// Rank 1 waits for the context ids of rank 0, which lives, and does not make the grid because it knows of the death.
+#[test]
+fn a_grid_is_an_error_at_a_task_that_learns_of_a_death_while_it_waits() {
+    job("a_grid_is_an_error_at_a_task_that_learns_of_a_death_while_it_waits").tasks(3).run_and_judge(
+        || {
+            let environment = go_on();
+            let world = environment.world();
+            if world.rank() == 1 {
+                let _ = pids(&world);
+                assert!(
+                    world.create_cartesian(&[3], &[false]).is_err(),
+                    "a task of the communicator has died"
+                );
+            } else {
+                lose(&world, 2);
+            }
+            end(environment, &world, &[0, 1]);
+        },
+        |outcome| assert!([0, 1].iter().all(|&rank: &usize| outcome.tasks[rank].is_success())),
+    );
+}
+
+/// In calls that make a communicator of two groups, the first ranks of both meet, and the others wait for theirs. The dead task is a first
+/// rank, or another one of its group, because of which its first rank does not come.
+#[test]
+fn communicators_of_two_groups_are_errors_in_both_after_a_death_in_one() {
+    job("communicators_of_two_groups_are_errors_in_both_after_a_death_in_one").tasks(4).run_and_judge(
+        || {
+            let environment = go_on();
+            let world = environment.world();
+            let halves: Vec<_> = [[0, 1], [1, 0]]
+                .map(|keys| {
+                    let (side, key) = (world.rank() / 2, keys[world.rank() as usize % 2]);
+                    let half = world
+                        .split(Some(side as i32), key)
+                        .expect("all tasks split")
+                        .expect("all have a color");
+                    // The leaders are ranks 0 and 2 of the world in the first, and ranks 1 and 3 in the second pair of groups.
+                    let first = if keys[0] == 0 { 0 } else { 1 };
+                    half.create_inter_with(0, Some(&world), 2 * (1 - side) + first, 7)
+                        .expect("all tasks take part")
+                })
+                .into();
+            if world.rank() == 0 {
+                lose(&world, 1);
+            } else {
+                let _ = pids(&world);
+            }
+            for inter in halves {
+                assert!(inter.split(Some(0), 0).is_err(), "a task of one of the groups has died");
+                assert!(inter.merge(false).is_err(), "a task of one of the groups has died");
+            }
+            end(environment, &world, &[0, 2, 3]);
+        },
+        |outcome| assert!([0, 2, 3].iter().all(|&rank: &usize| outcome.tasks[rank].is_success())),
     );
 }
