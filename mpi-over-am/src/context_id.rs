@@ -194,6 +194,11 @@ impl Peers {
         self.groups.get(&(context_id.0 - context_id.0 % SPACES))
     }
 
+    /// Whether the communicator is an inter-communicator.
+    pub(crate) fn is_inter(&self, context_id: ContextId) -> bool {
+        self.local_groups.contains_key(&(context_id.0 - context_id.0 % SPACES))
+    }
+
     /// The groups with all tasks of a communicator: one, or the two of an inter-communicator.
     pub(crate) fn all_groups(&self, context_id: ContextId) -> impl Iterator<Item = &Group> {
         let local = self.local_groups.get(&(context_id.0 - context_id.0 % SPACES));

@@ -60,8 +60,6 @@ impl SplitType {
     }
 }
 
-/// The tag of notes about communicators of some members of a parent, for which all of them call. The leader sends them in any case.
-const BY_SOME: i32 = -2;
 /// The context id of notes about communicators without a parent. No communicator has it.
 const WITHOUT_PARENT: u32 = u32::MAX;
 
@@ -317,16 +315,17 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(Self::new(&self.shared, id, group, rank, InheritedState { other, ..inherited }))
     }
 
-    /// Starts the creation of a communicator of the tasks in `group`. `self` must be an intra-communicator; all of its tasks must call
-    /// this, with the same group.
+    /// Starts the creation of a communicator of the tasks in `group`, which has rank 0. `self` must be an intra-communicator; all of its
+    /// tasks must call this, with the same group.
     pub(crate) fn start_with(
         &self,
         group: Group,
         topology: Option<Topology>,
         info: &Info,
     ) -> Result<PendingCommunicator<F, L>> {
+        drop(self.state_for_all()?);
         let leader = self.group().task_of(0).expect("this task is a member");
-        let told = self.start_telling(leader, group.tasks(), (self.context_id, BY_SOME))?;
+        let told = self.start_telling(leader, group.tasks(), (self.context_id, BY_ALL))?;
         let inherited = InheritedState { topology, info: info.clone(), ..self.inherited_state() };
         Ok(self.pending(told, group.rank().is_some().then_some((group, None)), inherited))
     }

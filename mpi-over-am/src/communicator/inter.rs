@@ -126,10 +126,25 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// The first ranks of both groups exchange context ids for a new communicator, and their lists. Returns the context ids and the remote
     /// group's list, at all tasks.
     fn exchange_lists(&self, list: &[u64]) -> Result<([u64; 2], Vec<u64>)> {
-        let met = if self.rank() == 0 { self.meet(self, 0, LISTS, list)? } else { Vec::new() };
-        let mut all = self.broadcast_list(0, &met)?;
-        let list = all.split_off(2);
-        Ok(([all[0], all[1]], list))
+        let met = if self.rank() == 0 { self.meet(self, 0, LISTS, list) } else { Ok(Vec::new()) };
+        // If the first rank failed, the other tasks learn of the failure from an empty list.
+        let all = self.broadcast_list(0, met.as_deref().unwrap_or_default());
+        match met.and(all)?.as_slice() {
+            [first, second, list @ ..] => Ok(([*first, *second], list.to_vec())),
+            _ => Err(self.why_not_met()?),
+        }
+    }
+
+    /// Why the first rank of the local group could not reach that of the other one: usually, a task has failed. The record of failures then
+    /// reaches this task, too, sooner or later.
+    fn why_not_met(&self) -> Result<Error> {
+        let mut state = self.state()?;
+        state.take_in()?;
+        Ok(state.handlers().trouble_of_all(self.context_id).unwrap_or_else(|| {
+            let what = "the first ranks of both groups could not reach each other; the value is the size of the other group";
+            let size = self.remote_group().map_or(0, |remote| remote.size());
+            Error::refused(ErrorClass::Other, "a new communicator of two groups", what, i64::from(size))
+        }))
     }
 
     fn group_of_numbers(&self, tasks: &[u64]) -> Group {

@@ -337,9 +337,11 @@ impl MpiHandlers {
         if let Some(error) = self.trouble_of(context_id) {
             return Some(error);
         }
-        if Space::Collective.has(context_id)
-            && let Some(error) = self.trouble_of_all(context_id)
-        {
+        // The leaders that make an inter-communicator meet on a communicator that may have other tasks. On an inter-communicator, they are
+        // the first ranks in a call of all tasks.
+        let is_of_all = Space::Collective.has(context_id)
+            || Space::Management.has(context_id) && self.peers.is_inter(pattern.context_id());
+        if is_of_all && let Some(error) = self.trouble_of_all(context_id) {
             return Some(error);
         }
         let sender = self.only_sender(pattern);
