@@ -126,7 +126,11 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// The first ranks of both groups exchange context ids for a new communicator, and their lists. Returns the context ids and the remote
     /// group's list, at all tasks.
     fn exchange_lists(&self, list: &[u64]) -> Result<([u64; 2], Vec<u64>)> {
-        let met = if self.rank() == 0 { self.meet(self, 0, LISTS, list) } else { Ok(Vec::new()) };
+        let met = match self.rank() {
+            // After a failure, nothing begins that could take what is left of an earlier call.
+            0 => self.state_for_all().map(drop).and_then(|()| self.meet(self, 0, LISTS, list)),
+            _ => Ok(Vec::new()),
+        };
         // If the first rank failed, the other tasks learn of the failure from an empty list.
         let all = self.broadcast_list(0, met.as_deref().unwrap_or_default());
         match met.and(all)?.as_slice() {
