@@ -45,8 +45,10 @@ impl fmt::Display for Reliability {
     }
 }
 
-/// A VI: one end of a connection. `W` is the state that its user keeps with it.
+/// A VI: one end of a connection. `W` is the state that its user keeps with it. The alignment makes a place of the fabric's table 128 bytes
+/// long, so that a shift finds it.
 #[derive(Debug)]
+#[repr(align(32))]
 pub struct Vi<W = ()> {
     /// The accounts that allow posts. Unless the state and the reliability level allow posts, only answers that are due may be posted.
     credits: Credits,
