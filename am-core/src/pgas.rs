@@ -7,6 +7,7 @@
 //!   reference to plain elements, because other tasks may write to them at any time.
 //! * A [`GlobalPointer<T>`] names an element of any task's part. It knows the end of that part, so that a transfer cannot run into the next
 //!   segment.
+//! * [`Common`] memory is mapped by all tasks of a host, for layers that access it by pointers.
 //! * A [`Session`] makes futures of operations that own their buffers, of calls, and of waits for counters, for any single-threaded
 //!   executor, and has a small executor of its own ([`Session::block_on`]).
 //! * An [`Aggregator<T>`] sends many small items in one message, for updates that need not be done at once.
@@ -31,12 +32,14 @@
 //! ```
 
 mod aggregator;
+mod common;
 mod heap;
 mod pointer;
 mod segment;
 mod session;
 
 pub use aggregator::{Aggregator, items};
+pub use common::{Common, agree};
 pub use heap::SymmetricHeap;
 pub use pointer::{GlobalPointer, Word};
 pub use segment::Segment;

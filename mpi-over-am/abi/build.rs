@@ -110,6 +110,8 @@ fn main() -> Fallible<()> {
     fs::create_dir_all(out.join("include"))?;
     fs::write(out.join("include/mpi.h"), with_profiling(&header)?)?;
     fs::write(out.join("include/mpi-ext.h"), extension_with_profiling(&extension)?)?;
+    fs::write(out.join("include/shmem.h"), am_shmem_table::header())?;
+    fs::write(out.join("include/shmemx.h"), am_shmem_table::HEADER_X)?;
     name_with_version(&out)?;
     Ok(())
 }

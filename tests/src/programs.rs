@@ -15,8 +15,20 @@ use am_core_conform::is_long;
 const LIMIT: Duration = Duration::from_secs(600);
 
 /// The programs of this build that tests start.
-const PROGRAMS: [&str; 9] =
-    ["amrun", "mpicc", "mpicxx", "mpifort", "mpif77", "mpif90", "mpiexec", "mpirun", "mpi-install"];
+const PROGRAMS: [&str; 12] = [
+    "amrun",
+    "mpicc",
+    "mpicxx",
+    "mpifort",
+    "mpif77",
+    "mpif90",
+    "mpiexec",
+    "mpirun",
+    "mpi-install",
+    "oshcc",
+    "oshcxx",
+    "oshrun",
+];
 
 /// Additional options for the compilers, separated by spaces: `-fsanitize=address`, if the library is built with it.
 const COMPILER_OPTIONS: &str = "TESTS_COMPILER_OPTIONS";
@@ -109,7 +121,16 @@ pub fn build_optimised() -> PathBuf {
     static BUILT: OnceLock<()> = OnceLock::new();
     BUILT.get_or_init(|| {
         let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        command.args(["build", "--release", "-p", "mpi-over-am-abi", "-p", "am-via-launch"]);
+        command.args([
+            "build",
+            "--release",
+            "-p",
+            "mpi-over-am-abi",
+            "-p",
+            "am-via-launch",
+            "-p",
+            "am-shmem",
+        ]);
         let built = command.current_dir(env!("CARGO_MANIFEST_DIR")).status();
         assert!(built.is_ok_and(|status| status.success()), "{command:?} has failed");
     });

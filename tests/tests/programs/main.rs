@@ -14,4 +14,5 @@ mod fortran_f08;
 mod hangs;
 mod install;
 mod long_parts;
+mod shmem;
 mod wrappers;

@@ -14,19 +14,25 @@ use super::{fortran, pages, standard_output, starter, wrapper};
 const HELP: &str = "\
 usage: mpi-install --prefix FOLDER
 
-Builds the programs, libraries and headers, and installs them below FOLDER: bin/ (mpicc, mpicxx, mpifort, mpiexec, mpirun, amrun),
-lib/ (libmpi_abi.so.1, libmpi_malloc.so, pkgconfig/mpi.pc), include/ (mpi.h, mpi-ext.h, mpif.h), share/ (manual pages, completions of bash,
+Builds the programs, libraries and headers, and installs them below FOLDER: bin/ (mpicc, mpicxx, mpifort, mpiexec, mpirun, amrun,
+oshcc, oshc++, oshrun), lib/ (libmpi_abi.so.1, libmpi_malloc.so, libsma.so, pkgconfig/mpi.pc, pkgconfig/sma.pc), include/ (mpi.h, mpi-ext.h, mpif.h,
+shmem.h, shmemx.h), share/ (manual pages, completions of bash,
 licences, the sources of the Fortran modules). The modules are compiled for AM_FC or gfortran, if it is there. The folder may be moved afterwards. Debug information is left out (strip).
 Existing files of these names are replaced, also while running programs use them.";
 
 const HEADER_EXT: &str = include_str!(concat!(env!("OUT_DIR"), "/include/mpi-ext.h"));
+const HEADER_SHMEM: &str = include_str!(concat!(env!("OUT_DIR"), "/include/shmem.h"));
+const HEADER_SHMEMX: &str = include_str!(concat!(env!("OUT_DIR"), "/include/shmemx.h"));
 const HEADER: &str = include_str!(concat!(env!("OUT_DIR"), "/include/mpi.h"));
 
 /// The file to which all other tools are links: it acts according to the name under which it is called.
 const PROGRAM: &str = "mpiexec";
 
 /// The names of the links to [`PROGRAM`], including names that users know from other libraries.
-pub(super) const NAMES: [&str; 7] = ["mpicc", "mpicxx", "mpic++", "mpifort", "mpif90", "mpif77", "mpirun"];
+pub(super) const NAMES: [&str; 12] = [
+    "mpicc", "mpicxx", "mpic++", "mpifort", "mpif90", "mpif77", "mpirun", "oshcc", "oshc++", "oshcxx",
+    "oshCC", "oshrun",
+];
 
 const LICENCES: [(&str, &str); 2] = [
     ("LICENSE-MIT", include_str!("../../LICENSE-MIT")),
@@ -112,7 +118,17 @@ fn build_command(cargo: &OsStr, folder: &Path) -> Option<Command> {
     };
     let mut command = Command::new(cargo);
     command
-        .args(["build", "-p", "mpi-over-am-abi", "-p", "mpi-over-am-malloc", "-p", "am-via-launch"])
+        .args([
+            "build",
+            "-p",
+            "mpi-over-am-abi",
+            "-p",
+            "mpi-over-am-malloc",
+            "-p",
+            "am-via-launch",
+            "-p",
+            "am-shmem",
+        ])
         .args(["--profile", profile])
         .arg("--target-dir")
         .arg(folder.parent()?)
@@ -144,10 +160,12 @@ fn install(from: &Path, prefix: &Path) -> io::Result<()> {
     copy(&from.join("libmpi_abi.so"), &lib.join("libmpi_abi.so.1"))?;
     copy(&from.join("libmpi_malloc.so"), &lib.join("libmpi_malloc.so"))?;
     replace(&lib.join("libmpi_abi.so"), |place| symlink("libmpi_abi.so.1", place))?;
+    copy(&from.join("libsma.so"), &lib.join("libsma.so"))?;
+    replace(&lib.join("liboshmem.so"), |place| symlink("libsma.so", place))?;
     let launcher = bin.join("amrun");
     let starter = |name| pages::manual(name, "starts the tasks of an MPI program", starter::HELP);
     let compiler = |name| pages::manual(name, "compiles and links MPI programs", wrapper::HELP);
-    let starters = [PROGRAM, "mpirun"];
+    let starters = [PROGRAM, "mpirun", "oshrun"];
     for (place, text) in [
         (include.join("mpi.h"), HEADER.to_owned()),
         (include.join("mpi-ext.h"), HEADER_EXT.to_owned()),
@@ -156,13 +174,23 @@ fn install(from: &Path, prefix: &Path) -> io::Result<()> {
         (fortran_source.join("mpi_f08.f90"), fortran::MODULE_F08.to_owned()),
         (fortran_source.join("mpi_f08.c"), fortran::DESCRIPTORS.to_owned()),
         (fortran_source.join("mpi_ext.f90"), fortran::MODULE_EXT.to_owned()),
-        (packages.join("mpi.pc"), package()),
+        (include.join("shmem.h"), HEADER_SHMEM.to_owned()),
+        (include.join("shmemx.h"), HEADER_SHMEMX.to_owned()),
+        (
+            packages.join("mpi.pc"),
+            package("mpi", "MPI over active messages, in the standard binary interface", "mpi_abi"),
+        ),
+        (packages.join("sma.pc"), package("sma", "OpenSHMEM over active messages", "sma")),
         (manuals.join("mpiexec.1"), starter("mpiexec")),
         (manuals.join("mpirun.1"), starter("mpirun")),
         (manuals.join("mpicc.1"), compiler("mpicc")),
         (manuals.join("mpicxx.1"), compiler("mpicxx")),
+        (manuals.join("oshcc.1"), compiler("oshcc")),
+        (manuals.join("oshc++.1"), compiler("oshc++")),
+        (manuals.join("oshrun.1"), starter("oshrun")),
         (manuals.join("mpifort.1"), compiler("mpifort")),
         (completions.join("mpiexec"), pages::bash_completion(&starters, starter::HELP)),
+        (completions.join("oshrun"), pages::bash_completion(&starters, starter::HELP)),
         (completions.join("mpirun"), pages::bash_completion(&starters, starter::HELP)),
         (manuals.join("amrun.1"), written_by(&launcher, "man")?),
         (completions.join("amrun"), written_by(&launcher, "bash")?),
@@ -223,17 +251,17 @@ fn at(path: &Path, error: &io::Error) -> io::Error {
 }
 
 /// The file for pkg-config, with paths relative to itself, so that the prefix may be moved.
-fn package() -> String {
+fn package(name: &str, what: &str, library: &str) -> String {
     format!(
         "prefix=${{pcfiledir}}/../..\n\
          libdir=${{prefix}}/lib\n\
          includedir=${{prefix}}/include\n\
          \n\
-         Name: mpi\n\
-         Description: MPI over active messages, in the standard binary interface\n\
+         Name: {name}\n\
+         Description: {what}\n\
          Version: {}\n\
          Cflags: -I${{includedir}}\n\
-         Libs: -L${{libdir}} -Wl,-rpath,${{libdir}} -lmpi_abi\n",
+         Libs: -L${{libdir}} -Wl,-rpath,${{libdir}} -l{library}\n",
         env!("CARGO_PKG_VERSION"),
     )
 }

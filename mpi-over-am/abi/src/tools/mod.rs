@@ -26,19 +26,14 @@ enum Tool {
 /// The tool of a name, including names that users know from other libraries.
 fn tool(name: &str) -> Option<Tool> {
     Some(match name {
-        "mpicc" => {
-            Tool::Compiler(Wrapper { name: "mpicc", variable: "AM_CC", compiler: "cc", is_fortran: false })
+        "mpicc" => Tool::Compiler(Wrapper { name: "mpicc", ..wrapper::C }),
+        "mpicxx" | "mpic++" => Tool::Compiler(Wrapper { name: "mpicxx", ..wrapper::CXX }),
+        "mpifort" | "mpif90" | "mpif77" => Tool::Compiler(wrapper::FORTRAN),
+        "oshcc" => Tool::Compiler(Wrapper { name: "oshcc", library: "sma", ..wrapper::C }),
+        "oshc++" | "oshcxx" | "oshCC" => {
+            Tool::Compiler(Wrapper { name: "oshc++", library: "sma", ..wrapper::CXX })
         }
-        "mpicxx" | "mpic++" => {
-            Tool::Compiler(Wrapper { name: "mpicxx", variable: "AM_CXX", compiler: "c++", is_fortran: false })
-        }
-        "mpifort" | "mpif90" | "mpif77" => Tool::Compiler(Wrapper {
-            name: "mpifort",
-            variable: "AM_FC",
-            compiler: "gfortran",
-            is_fortran: true,
-        }),
-        "mpiexec" | "mpirun" => Tool::Starter,
+        "mpiexec" | "mpirun" | "oshrun" => Tool::Starter,
         "mpi-install" => Tool::Install,
         _ => return None,
     })

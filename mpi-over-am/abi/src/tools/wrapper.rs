@@ -8,9 +8,9 @@ use super::{fortran, standard_output};
 
 /// The text of the manual pages.
 pub(super) const HELP: &str = "\
-usage: mpicc [OPTIONS OF THE COMPILER] FILES      mpicxx ...      mpifort ...
+usage: mpicc [OPTIONS OF THE COMPILER] FILES      mpicxx ...      mpifort ...      oshcc ...      oshc++ ...
 
-Runs the compiler with the include folder and the library of MPI added. AM_CC, AM_CXX and AM_FC name other compilers than cc, c++
+Runs the compiler with the include folder and the library of MPI, or of OpenSHMEM (oshcc, oshc++), added. AM_CC, AM_CXX and AM_FC name other compilers than cc, c++
 and gfortran, perhaps with arguments (AM_CC='ccache gcc'). All options are passed to the compiler, except those that print the command instead:
 
   -show, -showme           the whole command
@@ -33,7 +33,23 @@ pub struct Wrapper {
     pub compiler: &'static str,
     /// Whether the wrapper compiles Fortran, which needs more than a header.
     pub is_fortran: bool,
+    /// The library that programs are linked to.
+    pub library: &'static str,
 }
+
+/// The wrapper of C compilers.
+pub const C: Wrapper =
+    Wrapper { name: "mpicc", variable: "AM_CC", compiler: "cc", is_fortran: false, library: "mpi_abi" };
+/// The wrapper of C++ compilers.
+pub const CXX: Wrapper = Wrapper { name: "mpicxx", variable: "AM_CXX", compiler: "c++", ..C };
+/// The wrapper of Fortran compilers.
+pub const FORTRAN: Wrapper = Wrapper {
+    name: "mpifort",
+    variable: "AM_FC",
+    compiler: "gfortran",
+    is_fortran: true,
+    library: "mpi_abi",
+};
 
 /// The request to a wrapper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,10 +94,11 @@ impl Wrapper {
                 None => arguments.push(argument),
             }
         }
-        let Some(paths) = Paths::find() else {
+        let Some(paths) = Paths::find(self.library) else {
             mpi_over_am::complain!(
-                "{}: libmpi_abi.so is neither beside this program nor in ../lib. `cargo install` leaves libraries out: run `cargo mpi-install --prefix FOLDER` in the folder of the source, and use the programs of FOLDER/bin",
-                self.name
+                "{}: lib{}.so is neither beside this program nor in ../lib. `cargo install` leaves libraries out: run `cargo mpi-install --prefix FOLDER` in the folder of the source, and use the programs of FOLDER/bin",
+                self.name,
+                self.library
             );
             return ExitCode::FAILURE;
         };
@@ -98,7 +115,8 @@ impl Wrapper {
         let special = (self.is_fortran && has_sources).then(|| self.special(&compiler, &paths));
         let special = special.unwrap_or_default();
         let compile = || special.compile.iter().cloned().chain([joined("-I", &paths.include)]);
-        let own = [joined("-L", &paths.library), joined("-Wl,-rpath,", &paths.library), "-lmpi_abi".into()];
+        let own = [joined("-L", &paths.library), joined("-Wl,-rpath,", &paths.library)];
+        let own = own.into_iter().chain([format!("-l{}", self.library).into()]);
         let link = special.link.iter().cloned().chain(own);
         let mut words = match request {
             Request::CompileOptions | Request::LinkOptions => Vec::new(),
@@ -191,7 +209,7 @@ impl Paths {
         self.library.join(fortran::MODULES)
     }
 
-    fn find() -> Option<Self> {
+    fn find(name: &str) -> Option<Self> {
         let own = std::env::current_exe().ok()?;
         let folder = own.parent()?;
         let installed = folder.join("../include/mpi.h");
@@ -202,7 +220,7 @@ impl Paths {
         };
         let library = [folder.to_path_buf(), folder.join("../lib")]
             .into_iter()
-            .find(|folder| folder.join("libmpi_abi.so").exists())?
+            .find(|folder| folder.join(format!("lib{name}.so")).exists())?
             .canonicalize()
             .ok()?;
         Some(Self { include, library })

@@ -1,0 +1,5 @@
+//! `oshcxx`, which an installation also calls `oshc++`: the C++ compiler, with the options for OpenSHMEM programs.
+
+fn main() -> std::process::ExitCode {
+    mpi_abi::tools::run("oshcxx")
+}
