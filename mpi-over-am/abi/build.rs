@@ -111,7 +111,10 @@ fn main() -> Fallible<()> {
     fs::write(out.join("include/mpi.h"), with_profiling(&header)?)?;
     fs::write(out.join("include/mpi-ext.h"), extension_with_profiling(&extension)?)?;
     fs::write(out.join("include/shmem.h"), am_shmem_table::header())?;
-    fs::write(out.join("include/shmemx.h"), am_shmem_table::HEADER_X)?;
+    fs::create_dir_all(out.join("include/mpp"))?;
+    for (name, text) in am_shmem_table::OTHER_HEADERS {
+        fs::write(out.join("include").join(name), text)?;
+    }
     name_with_version(&out)?;
     Ok(())
 }

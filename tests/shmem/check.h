@@ -6,6 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Defined for jobs of several hosts, whose PEs do not all share memory. */
+#ifndef HOSTS
+#define HOSTS 0
+#endif
+
 static int me, pes;
 
 #define CHECK(condition)                                                                        \

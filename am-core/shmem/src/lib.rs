@@ -31,6 +31,7 @@ mod order;
 mod progress;
 mod reduce;
 mod rma;
+mod second_mapping;
 mod setup;
 mod signal;
 mod statics;
@@ -40,7 +41,6 @@ mod tokens;
 mod types;
 mod wait;
 mod world;
-
 
 /// The functions that programs call.
 #[expect(non_snake_case, reason = "the names of C's parameters")]

@@ -12,8 +12,8 @@ use am_via::{ShmFabric, Task};
 
 use crate::objects::Team;
 use crate::symmetric_heap::ALIGN_MAX;
-use crate::world::{Place, World, check_pe, end_process, fail, fail_by, leave, try_world, world};
-use crate::{collective, statics, team, tokens};
+use crate::world::{Place, World, check_pe, end_process, fail, fail_by, has_far, leave, try_world, world};
+use crate::{collective, second_mapping, statics, team, tokens};
 
 /// The version of the standard that the header declares.
 const VERSION: (c_int, c_int) = (1, 6);
@@ -43,6 +43,12 @@ pub(crate) unsafe fn init(call: &str) {
         Ok(world) => world.begin(),
         Err(error) => fail_by(call, &error),
     }
+    // A PE that computes takes what PEs of other hosts send it.
+    if has_far()
+        && let Err(error) = world(call).shared.set_interrupts(true)
+    {
+        fail_by(call, &error);
+    }
     say_what_was_asked(call, heap_bytes);
     // SAFETY: the function is never unloaded while the process runs: the program is linked to this library.
     ONCE.call_once(|| unsafe {
@@ -61,20 +67,19 @@ fn begin(heap_bytes: u64) -> am_core::Result<World> {
     let control = tokens::control_bytes(task.job().num_tasks());
     let len = heap_bytes.checked_next_multiple_of(4096).and_then(|bytes| bytes.checked_add(control as u64));
     let memory = Common::new(&mut context, len.unwrap_or(u64::MAX))?;
-    let own = aligned(&memory, context.task())?;
+    let own = aligned(&memory)?;
+    memory.keep(&mut context);
     context.gfence()?;
     Ok(World::new(task, SharedContext::new(context), (memory, own), statics, control))
 }
 
 /// Maps this PE's part once more, at an address that is as even as `shmem_align` may ask: an offset is then equally even at all PEs.
-fn aligned(memory: &Common, me: TaskId) -> am_core::Result<*mut u8> {
+fn aligned(memory: &Common) -> am_core::Result<*mut u8> {
     let failed =
         |source: std::io::Error| Error::System { doing: "mapping the symmetric heap", source: source.into() };
     let len = memory.len() as usize;
-    let own = memory.at(me).ok_or_else(|| failed(std::io::ErrorKind::NotFound.into()))?;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    // SAFETY: reserves addresses, at which nothing else is; takes a part of them for a second mapping of the memory (which a length of 0
-    // asks for); and gives the rest back.
+    // SAFETY: reserves addresses, at which nothing else is; takes a part of them for a second mapping of the memory; gives the rest back.
     let at = unsafe {
         let reserved = libc::mmap(std::ptr::null_mut(), len + ALIGN_MAX, libc::PROT_NONE, flags, -1, 0);
         if reserved == libc::MAP_FAILED {
@@ -83,10 +88,7 @@ fn aligned(memory: &Common, me: TaskId) -> am_core::Result<*mut u8> {
         let reserved = reserved.cast::<u8>();
         let before = reserved.addr().next_multiple_of(ALIGN_MAX) - reserved.addr();
         let wanted = reserved.add(before);
-        let at = libc::mremap(own.cast(), 0, len, libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED, wanted);
-        if at != wanted.cast() {
-            return Err(failed(std::io::Error::last_os_error()));
-        }
+        second_mapping::map(memory, wanted, "mapping the symmetric heap")?;
         if before > 0 {
             libc::munmap(reserved.cast(), before);
         }

@@ -13,6 +13,7 @@ use am_core::{Context, Error, Result};
 use am_via::ShmFabric;
 use am_via_os::fork;
 
+use crate::second_mapping;
 use crate::world::Statics;
 
 const PAGE: usize = 4096;
@@ -47,19 +48,13 @@ fn map(context: &mut Context<ShmFabric>, me: TaskId, (from, to): (usize, usize))
         .at(me)
         .ok_or(Error::System { doing: "mapping static data", source: "it is not mapped".into() })?;
     let base: *mut u8 = std::ptr::with_exposed_provenance_mut(from);
-    // SAFETY: the pages of the segment are readable, and nothing changes them before the next call; the memory is as long. A second mapping
-    // of the same memory takes their place (a length of 0 asks for that), with the same contents, so the program sees no change.
-    let mapped = unsafe {
+    // SAFETY: the pages of the segment are readable, and nothing changes them before the next call; the memory is as long. It takes their
+    // place with the same contents, so the program sees no change.
+    unsafe {
         std::ptr::copy_nonoverlapping(base.cast_const(), own, len);
-        libc::mremap(own.cast(), 0, len, libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED, base)
-    };
-    if mapped != base.cast() {
-        let source = std::io::Error::last_os_error();
-        return Err(Error::System {
-            doing: "mapping memory over the program's static data",
-            source: source.into(),
-        });
+        second_mapping::map(&memory, base, "mapping memory over the program's static data")?;
     }
+    memory.keep(context);
     if let Some(at) = NonNull::new(base) {
         // SAFETY: one whole mapping, made above, which stays until the process ends; a child expects its contents.
         unsafe {
@@ -67,7 +62,6 @@ fn map(context: &mut Context<ShmFabric>, me: TaskId, (from, to): (usize, usize))
             am_via_os::memory::set_in_dumps(at, len, true);
         }
     }
-    // The first accesses of the program come from pages that are there.
     Ok(Statics { base: from, memory })
 }
 

@@ -68,9 +68,23 @@ impl Common {
             parts.push(Part { address: RemoteAddress::from_bytes(address), memory });
         }
         context.gfence()?;
-        context.all_have_opened(&memory);
         parts[me.index()].memory = Some(memory);
         Ok(Self { len, exposed, parts })
+    }
+
+    /// The name of this task's own part, by which it can map the part once more until it calls [`keep`](Self::keep).
+    #[must_use]
+    pub fn own_name(&self) -> Option<SharedName> {
+        let own = self.parts.get(self.exposed.address(0).task.index())?;
+        own.memory.as_ref().map(SharedMemory::name)
+    }
+
+    /// Frees what only further mappings by name would need.
+    pub fn keep<F: Fabric, H: HandlerSet>(&self, context: &mut Context<F, H>) {
+        let own = self.parts.get(context.task().index()).and_then(|part| part.memory.as_ref());
+        if let Some(memory) = own {
+            context.all_have_opened(memory);
+        }
     }
 
     /// The length of each part in bytes.
@@ -89,12 +103,6 @@ impl Common {
     #[must_use]
     pub fn at(&self, task: TaskId) -> Option<*mut u8> {
         self.parts.get(task.index())?.memory.as_ref().map(SharedMemory::as_ptr)
-    }
-
-    /// The name of `task`'s part, by which the task itself can map it once more; `None` like [`at`](Self::at).
-    #[must_use]
-    pub fn name(&self, task: TaskId) -> Option<SharedName> {
-        self.parts.get(task.index())?.memory.as_ref().map(SharedMemory::name)
     }
 
     /// The address of `len` bytes at `offset` of `task`'s part, for am-core's calls.

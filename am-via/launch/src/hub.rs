@@ -62,10 +62,10 @@ pub struct Outcome {
     pub hosts: Vec<String>,
 }
 
-/// Whether a variable is passed to all hosts: it is a setting, is one of libfabric, OpenMP or Rust, or is a search path of programs or
-/// libraries.
+/// Whether a variable is passed to all hosts: it is a setting, is one of libfabric, OpenMP, OpenSHMEM or Rust, or is a search path of
+/// programs or libraries.
 fn is_for_all_hosts(name: &str) -> bool {
-    const BEGINNINGS: [&str; 4] = ["FI_", "OMP_", "RUST_", "LD_LIBRARY_"];
+    const BEGINNINGS: [&str; 5] = ["FI_", "OMP_", "RUST_", "SHMEM_", "LD_LIBRARY_"];
     name == "PATH"
         || is_named_like_a_setting(name)
         || BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))

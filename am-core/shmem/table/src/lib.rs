@@ -10,8 +10,16 @@ pub use rust::exports;
 
 use types::{Type, types_of};
 
+/// The other headers that programs include, by name.
+pub const OTHER_HEADERS: [(&str, &str); 4] = [
+    ("shmemx.h", HEADER_X),
+    ("pshmem.h", "/* The profiling names are in shmem.h. */\n#include <shmem.h>\n"),
+    ("mpp/shmem.h", "/* The name of the header before OpenSHMEM 1.1. */\n#include <shmem.h>\n"),
+    ("mpp/shmemx.h", "/* The name of the header before OpenSHMEM 1.1. */\n#include <shmemx.h>\n"),
+];
+
 /// The text of `shmemx.h`: calls beyond the standard.
-pub const HEADER_X: &str = "\
+const HEADER_X: &str = "\
 /* Made by the build from the table of am-core/shmem. Calls beyond the standard; those of OpenSHMEM 1.6 are in shmem.h. */
 #ifndef SHMEMX_H
 #define SHMEMX_H

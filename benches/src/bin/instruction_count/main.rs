@@ -72,6 +72,7 @@ struct Arguments {
 
 const PROGRAM: &str = "instruction_count";
 const SOURCE: &str = include_str!("../../../c/count.c");
+const SOURCE_SHMEM: &str = include_str!("../../../c/count_shmem.c");
 
 /// The program that a row runs, with the name of its path in it.
 #[derive(Clone, Copy)]
@@ -79,11 +80,13 @@ enum Counted {
     C(&'static str),
     /// A collective in a job of three tasks.
     OfThree(&'static str),
+    /// A call of OpenSHMEM.
+    Shmem(&'static str),
     Rust(Path),
 }
 
 /// The counted paths, with their names for the reader. In a window, 64 requests are pending at once.
-const ROWS: [(&str, Counted, &[usize]); 40] = [
+const ROWS: [(&str, Counted, &[usize]); 46] = [
     ("MPI_Send", Counted::C("send"), &[8, 64, 1024]),
     ("MPI_Recv", Counted::C("receive"), &[8, 64, 1024]),
     ("MPI_Isend+Waitall/64", Counted::C("isend"), &[8]),
@@ -133,10 +136,17 @@ const ROWS: [(&str, Counted, &[usize]); 40] = [
     ("pointer_write", Counted::Rust(Path::PointerWrite), &[8]),
     ("pointer_read", Counted::Rust(Path::PointerRead), &[8]),
     ("pointer_fetch_add", Counted::Rust(Path::PointerAdd), &[8]),
+    // OpenSHMEM, on the heap, and on static data.
+    ("shmem_long_p", Counted::Shmem("p"), &[8]),
+    ("shmem_long_g", Counted::Shmem("g"), &[8]),
+    ("shmem_fetch_add", Counted::Shmem("fetch_add"), &[8]),
+    ("shmem_putmem", Counted::Shmem("putmem"), &[8]),
+    ("shmem_getmem", Counted::Shmem("getmem"), &[8]),
+    ("shmem_long_p_static", Counted::Shmem("p_static"), &[8]),
 ];
 
 /// The project's marks: maximum number of instructions of a message, for rows of 8 bytes.
-const MARKS: [(&str, f64); 11] = [
+const MARKS: [(&str, f64); 16] = [
     ("MPI_Send", 150.0),
     ("MPI_Recv", 280.0),
     ("MPI_Isend+Waitall/64", 150.0),
@@ -148,6 +158,11 @@ const MARKS: [(&str, f64); 11] = [
     ("pointer_write", 15.0),
     ("pointer_read", 15.0),
     ("pointer_fetch_add", 15.0),
+    ("shmem_long_p", 30.0),
+    ("shmem_long_g", 30.0),
+    ("shmem_fetch_add", 30.0),
+    ("shmem_putmem", 30.0),
+    ("shmem_getmem", 30.0),
 ];
 
 /// The mark of a row, with the verdict on its count; an empty text for a row without a mark.
@@ -232,6 +247,7 @@ struct Programs {
     own: PathBuf,
     launcher: PathBuf,
     c: PathBuf,
+    shmem: PathBuf,
     pipes: Pipes,
 }
 
@@ -250,7 +266,11 @@ impl Programs {
         let (source, c) = (pipes.beside("count.c"), pipes.beside("count"));
         write(&source, SOURCE)?;
         said(Command::new(&compiler).arg("-O2").arg(&source).arg("-o").arg(&c), "mpicc")?;
-        Ok(Self { own, launcher, c, pipes })
+        let (source, shmem) = (pipes.beside("count_shmem.c"), pipes.beside("count_shmem"));
+        write(&source, SOURCE_SHMEM)?;
+        let oshcc = own.with_file_name("oshcc");
+        said(Command::new(&oshcc).arg("-O2").arg(&source).arg("-o").arg(&shmem), "oshcc")?;
+        Ok(Self { own, launcher, c, shmem, pipes })
     }
 
     /// Instructions per message in the counted task.
@@ -265,6 +285,9 @@ impl Programs {
         let (program, arguments) = match counted {
             Counted::C(path) | Counted::OfThree(path) => {
                 (&self.c, vec![path.to_owned(), bytes.to_string(), messages.to_string()])
+            }
+            Counted::Shmem(call) => {
+                (&self.shmem, vec![call.to_owned(), bytes.to_string(), messages.to_string()])
             }
             Counted::Rust(path) => {
                 let path = path.to_possible_value().expect("each path has a name on the command line");
@@ -292,7 +315,7 @@ impl Programs {
             command.args([":", "-n", "1"]).arg(program).args(&arguments).arg(&turns);
         }
         // Under valgrind, address space is scarce.
-        command.env("AM_HEAP_BYTES", "64M");
+        command.env("AM_HEAP_BYTES", "64M").env("SHMEM_SYMMETRIC_SIZE", "1M");
         // Otherwise the sender would measure whether it shares a cache with the receiver, and the path of a store would depend on that.
         command.env("AM_CACHE_BYPASS_BYTES_MIN", "64T");
         said(&mut command, "mpiexec")?;

@@ -16,13 +16,19 @@ usage: mpi-install --prefix FOLDER
 
 Builds the programs, libraries and headers, and installs them below FOLDER: bin/ (mpicc, mpicxx, mpifort, mpiexec, mpirun, amrun,
 oshcc, oshc++, oshrun), lib/ (libmpi_abi.so.1, libmpi_malloc.so, libsma.so, pkgconfig/mpi.pc, pkgconfig/sma.pc), include/ (mpi.h, mpi-ext.h, mpif.h,
-shmem.h, shmemx.h), share/ (manual pages, completions of bash,
+shmem.h and the like), share/ (manual pages, completions of bash,
 licences, the sources of the Fortran modules). The modules are compiled for AM_FC or gfortran, if it is there. The folder may be moved afterwards. Debug information is left out (strip).
 Existing files of these names are replaced, also while running programs use them.";
 
 const HEADER_EXT: &str = include_str!(concat!(env!("OUT_DIR"), "/include/mpi-ext.h"));
-const HEADER_SHMEM: &str = include_str!(concat!(env!("OUT_DIR"), "/include/shmem.h"));
-const HEADER_SHMEMX: &str = include_str!(concat!(env!("OUT_DIR"), "/include/shmemx.h"));
+/// The headers of OpenSHMEM, by name.
+const OF_SHMEM: [(&str, &str); 5] = [
+    ("shmem.h", include_str!(concat!(env!("OUT_DIR"), "/include/shmem.h"))),
+    ("shmemx.h", include_str!(concat!(env!("OUT_DIR"), "/include/shmemx.h"))),
+    ("pshmem.h", include_str!(concat!(env!("OUT_DIR"), "/include/pshmem.h"))),
+    ("mpp/shmem.h", include_str!(concat!(env!("OUT_DIR"), "/include/mpp/shmem.h"))),
+    ("mpp/shmemx.h", include_str!(concat!(env!("OUT_DIR"), "/include/mpp/shmemx.h"))),
+];
 const HEADER: &str = include_str!(concat!(env!("OUT_DIR"), "/include/mpi.h"));
 
 /// The file to which all other tools are links: it acts according to the name under which it is called.
@@ -174,8 +180,6 @@ fn install(from: &Path, prefix: &Path) -> io::Result<()> {
         (fortran_source.join("mpi_f08.f90"), fortran::MODULE_F08.to_owned()),
         (fortran_source.join("mpi_f08.c"), fortran::DESCRIPTORS.to_owned()),
         (fortran_source.join("mpi_ext.f90"), fortran::MODULE_EXT.to_owned()),
-        (include.join("shmem.h"), HEADER_SHMEM.to_owned()),
-        (include.join("shmemx.h"), HEADER_SHMEMX.to_owned()),
         (
             packages.join("mpi.pc"),
             package("mpi", "MPI over active messages, in the standard binary interface", "mpi_abi"),
@@ -196,6 +200,11 @@ fn install(from: &Path, prefix: &Path) -> io::Result<()> {
         (completions.join("amrun"), written_by(&launcher, "bash")?),
     ] {
         replace(&place, |place| fs::write(place, text))?;
+    }
+    let of_old = include.join("mpp");
+    fs::create_dir_all(&of_old).map_err(|error| at(&of_old, &error))?;
+    for (name, text) in OF_SHMEM {
+        replace(&include.join(name), |place| fs::write(place, text))?;
     }
     for (name, text) in LICENCES {
         replace(&licences.join(name), |place| fs::write(place, text))?;

@@ -70,7 +70,7 @@ For the job:
 
 An option may begin with one dash or two, and a value may follow after an equals sign. `mpiexec --options` prints all options of the
 MPI standard, Open MPI, MPICH and Intel MPI that are known, and which of them are taken, have no effect, or are refused, with the reason.
-Other hosts get the variables of this library and of the run-time libraries (AM_*, MPI_*, FI_*, OMP_*, RUST_*, PATH, LD_LIBRARY_PATH), and
+Other hosts get the variables of this library and of the run-time libraries (AM_*, MPI_*, FI_*, OMP_*, RUST_*, SHMEM_*, PATH, LD_LIBRARY_PATH), and
 those that an option names.
 All other options of the launcher: amrun --help.";
 
