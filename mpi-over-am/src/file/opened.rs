@@ -95,8 +95,10 @@ impl Opened {
         let last = span.from + span.len - 1;
         let bytes = span.view.offset_of(span.from)..span.view.offset_of(last) + 1;
         self.disk.lock(&bytes, kind).map_err(|error| self.failed("its bytes cannot be locked", &error))?;
-        let moved = access(&span.view);
-        self.disk.unlock(&bytes).map_err(|error| self.failed("its bytes cannot be unlocked", &error))?;
+        let mut moved = access(&span.view);
+        if let Err(error) = self.disk.unlock(&bytes) {
+            moved.failure.get_or_insert(error);
+        }
         Ok(moved)
     }
 
@@ -104,10 +106,7 @@ impl Opened {
     pub(super) fn written(&self, span: &Span, moved: Moved, source: &Source) -> Result<Status> {
         match moved.failure {
             None => Ok(status_of(source.native_len())),
-            Some(error) => {
-                let doing = format!("only {} of {} bytes were written", moved.bytes, span.len);
-                Err(self.failed(&doing, &error))
-            }
+            Some(error) => Err(self.failed(&done(moved.bytes, span.len, "written"), &error)),
         }
     }
 
@@ -115,10 +114,7 @@ impl Opened {
     pub(super) fn was_read(&self, span: &Span, moved: Moved, target: Target) -> Result<Status> {
         match moved.failure {
             None => target.end(&span.view, &self.path, moved.bytes).map(status_of),
-            Some(error) => {
-                let doing = format!("only {} of {} bytes were read", moved.bytes, span.len);
-                Err(self.failed(&doing, &error))
-            }
+            Some(error) => Err(self.failed(&done(moved.bytes, span.len, "read"), &error)),
         }
     }
 
@@ -132,5 +128,75 @@ impl Opened {
     #[cold]
     pub(super) fn failed(&self, doing: &str, error: &std::io::Error) -> Error {
         failed(&self.path, doing, error)
+    }
+}
+
+/// What an access has done although it has failed. If all bytes were moved, it could not unlock them.
+fn done(bytes: u64, of: u64, what: &str) -> String {
+    if bytes < of {
+        return format!("only {bytes} of {of} bytes were {what}");
+    }
+    format!("all {of} bytes were {what}, and cannot be unlocked for other tasks")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::ops::Range;
+
+    use super::*;
+    use crate::file::representation::Representation;
+
+    /// A disk that stores all bytes, and does not unlock them.
+    #[derive(Debug)]
+    struct Stuck;
+
+    impl Disk for Stuck {
+        fn read_at(&self, to: &mut Space<'_>, _: u64) -> io::Result<usize> {
+            Ok(to.len())
+        }
+
+        fn write_at(&self, from: &[u8], _: u64) -> io::Result<usize> {
+            Ok(from.len())
+        }
+
+        fn len(&self) -> io::Result<u64> {
+            Ok(0)
+        }
+
+        fn set_len(&self, _: u64) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn allocate(&self, _: u64) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn sync(&self) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn lock(&self, _: &Range<u64>, _: LockKind) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn unlock(&self, _: &Range<u64>) -> io::Result<()> {
+            Err(io::ErrorKind::QuotaExceeded.into())
+        }
+    }
+
+    /// The file pointer moves by the bytes that were written, whatever else fails (MPI 5.0, 14.7: no byte that was written is lost).
+    #[test]
+    fn a_write_that_cannot_unlock_its_bytes_tells_how_many_it_has_written() {
+        let file = Opened::new("stuck".into(), Arc::new(Stuck));
+        let view =
+            FileView { view: View::of_bytes(), representation: Representation::Native, are_contiguous: true };
+        let span = Span { view: Arc::new(view), from: 0, len: 8, is_atomic: true };
+        let source = Source::Converted { bytes: vec![7; 8], native_len: 8 };
+        let moved = file.write(&span, &source).expect("the bytes can be locked");
+        assert_eq!(moved.bytes, 8);
+        let error = file.written(&span, moved, &source).expect_err("the bytes stay locked");
+        assert_eq!(error.class(), ErrorClass::Quota);
+        assert!(error.to_string().contains("all 8 bytes were written"), "{error}");
     }
 }
