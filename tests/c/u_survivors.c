@@ -67,8 +67,8 @@ static void before_failures(int goes_on) {
 }
 
 /* The victim is dead. Operations that need it end with an error, also those that were posted before; others do not. */
-static void messages(MPI_Request posted, MPI_Request any, int *from_any) {
-    int number = rank, got = -1, flag = 0, next = (rank + 1) % SURVIVORS, before = (rank + 2) % SURVIVORS;
+static void messages(MPI_Request posted, MPI_Request any, MPI_Request exchange, int *from_any) {
+    int number = rank, got = -1, from_next = -1, flag = 0, next = (rank + 1) % SURVIVORS, before = (rank + 2) % SURVIVORS;
     char text[MPI_MAX_ERROR_STRING];
     MPI_Status status;
     MPI_Message message;
@@ -98,6 +98,21 @@ static void messages(MPI_Request posted, MPI_Request any, int *from_any) {
     CHECK(any != MPI_REQUEST_NULL);
     FAILS(MPI_Waitall(1, &any, &status), MPI_ERR_IN_STATUS);
     CHECK(class_of(status.MPI_ERROR) == MPIX_ERR_PROC_FAILED_PENDING && any != MPI_REQUEST_NULL);
+    CHECK(MPI_Recv(&got, 1, MPI_INT, before, 17, MPI_COMM_WORLD, &status) == MPI_SUCCESS && got == before);
+    FAILS(MPI_Wait(&exchange, &status), MPIX_ERR_PROC_FAILED_PENDING);
+    FAILS(MPI_Test(&exchange, &flag, &status), MPIX_ERR_PROC_FAILED_PENDING);
+    CHECK(exchange != MPI_REQUEST_NULL);
+    /* A complete operation comes before one in doubt. */
+    MPI_Request several[2] = {any, MPI_REQUEST_NULL};
+    CHECK(MPI_Isend(&number, 1, MPI_INT, next, 18, MPI_COMM_WORLD, &several[1]) == MPI_SUCCESS);
+    CHECK(MPI_Recv(&got, 1, MPI_INT, before, 18, MPI_COMM_WORLD, &status) == MPI_SUCCESS);
+    CHECK(MPI_Waitany(2, several, &got, &status) == MPI_SUCCESS && got == 1 && several[1] == MPI_REQUEST_NULL);
+    CHECK(MPI_Irecv(&from_next, 1, MPI_INT, next, 18, MPI_COMM_WORLD, &several[1]) == MPI_SUCCESS);
+    CHECK(MPI_Send(&number, 1, MPI_INT, before, 18, MPI_COMM_WORLD) == MPI_SUCCESS);
+    meet();
+    CHECK(MPI_Testany(2, several, &got, &flag, &status) == MPI_SUCCESS && flag && got == 1 && from_next == next);
+    FAILS(MPI_Testany(2, several, &got, &flag, &status), MPIX_ERR_PROC_FAILED_PENDING);
+    CHECK(several[0] == any);
     MPI_Group group;
     int acked = -1;
     CHECK(MPIX_Comm_failure_get_acked(MPI_COMM_WORLD, &group) == MPI_SUCCESS && size_of_group(group) == 0);
@@ -112,7 +127,10 @@ static void messages(MPI_Request posted, MPI_Request any, int *from_any) {
     only_victim(group);
     MPI_Group_free(&group);
     CHECK(MPI_Test(&any, &flag, &status) == MPI_SUCCESS && !flag);
+    CHECK(MPI_Test(&exchange, &flag, &status) == MPI_SUCCESS && !flag);
     meet();
+    CHECK(MPI_Send(&number, 1, MPI_INT, next, 16, MPI_COMM_WORLD) == MPI_SUCCESS);
+    CHECK(MPI_Wait(&exchange, &status) == MPI_SUCCESS && status.MPI_SOURCE == before);
     CHECK(MPI_Send(&number, 1, MPI_INT, next, 7, MPI_COMM_WORLD) == MPI_SUCCESS);
     CHECK(MPI_Wait(&any, &status) == MPI_SUCCESS && *from_any == before && status.MPI_SOURCE == before);
 }
@@ -193,8 +211,8 @@ static void revoked(MPI_Comm comm) {
 
 int main(int argc, char **argv) {
     MPI_Comm early, other;
-    MPI_Request posted = MPI_REQUEST_NULL, any = MPI_REQUEST_NULL;
-    int from_victim = -1, from_any = -1, failed;
+    MPI_Request posted = MPI_REQUEST_NULL, any = MPI_REQUEST_NULL, exchange = MPI_REQUEST_NULL;
+    int from_victim = -1, from_any = -1, from_exchange = -1, failed;
     begin(&argc, &argv);
     CHECK(size == SURVIVORS + 1);
     before_failures(argc == 1);
@@ -204,6 +222,9 @@ int main(int argc, char **argv) {
         CHECK(MPI_Barrier(early) == MPI_SUCCESS);
     CHECK(MPI_Irecv(&from_any, 1, MPI_INT, MPI_ANY_SOURCE, 7, MPI_COMM_WORLD, &any) == MPI_SUCCESS);
     CHECK(MPI_Irecv(&from_victim, 1, MPI_INT, VICTIM, 5, MPI_COMM_WORLD, &posted) == MPI_SUCCESS);
+    if (rank != VICTIM)
+        CHECK(MPI_Isendrecv(&rank, 1, MPI_INT, (rank + 1) % SURVIVORS, 17, &from_exchange, 1, MPI_INT, MPI_ANY_SOURCE, 16,
+                            MPI_COMM_WORLD, &exchange) == MPI_SUCCESS);
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == VICTIM)
         raise(SIGKILL);
@@ -214,7 +235,7 @@ int main(int argc, char **argv) {
         MPI_Group_free(&group);
     } while (failed == 0);
     meet();
-    messages(posted, any, &from_any);
+    messages(posted, any, exchange, &from_any);
     collectives(early);
     revoked(other);
     MPI_Comm_free(&early);

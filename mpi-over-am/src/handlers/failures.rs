@@ -17,7 +17,7 @@ use crate::group::Group;
 use crate::matching::{ContextId, Pattern};
 use crate::notes::{BY_ALL, Key, Slot};
 use crate::request_id::RequestId;
-use crate::request_table::Phase;
+use crate::request_table::{Parts, Phase};
 
 /// How a task was lost.
 #[derive(Debug)]
@@ -365,11 +365,15 @@ impl MpiHandlers {
         new.iter().find(failed).map(|(task, lost)| lost.error(*task))
     }
 
-    /// Why a call must not wait for a receive that stays posted: see [`awaits_a_failed_task`](Self::awaits_a_failed_task).
+    /// Why a call must not wait for a receive that stays posted, or for an exchange with such a receive: see
+    /// [`awaits_a_failed_task`](Self::awaits_a_failed_task).
     #[cold]
     pub(crate) fn is_in_doubt(&self, request: RequestId) -> Option<Error> {
-        let pattern = self.requests.posted_pattern(request)?;
-        self.awaits_a_failed_task(&pattern)
+        if let Some(pattern) = self.requests.posted_pattern(request) {
+            return self.awaits_a_failed_task(&pattern);
+        }
+        let Some(Parts::Exchange(exchange)) = self.requests.parts(request) else { return None };
+        exchange.under_way.iter().find_map(|&half| self.is_in_doubt(half))
     }
 
     /// Why a call must not wait for a message with this pattern, which no receive has been posted for.

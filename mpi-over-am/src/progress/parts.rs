@@ -128,7 +128,8 @@ impl Exchange {
     pub(super) fn collect<F: Fabric>(&mut self, context: &mut Context<F, MpiHandlers>) -> bool {
         let Self { under_way, status, failure } = self;
         under_way.retain(|&half| {
-            if !is_over(context, half) {
+            // A receive that is in doubt stays posted.
+            if !is_over(context, half) || !context.handlers().requests.is_over(half) {
                 return true;
             }
             let requests = &mut context.handlers_mut().requests;

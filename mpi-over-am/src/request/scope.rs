@@ -329,7 +329,7 @@ impl<'scope, F: Fabric, L: LockPolicy> Scope<'scope, '_, F, L> {
         first_error.map_or(Ok(statuses), Err)
     }
 
-    /// Waits until one operation is complete, and removes its request (`MPI_Waitany`). Returns its index in the vector before the removal,
+    /// Waits until one operation is complete, and removes its request, unless it is in doubt (`MPI_Waitany`). Returns its index in the vector before the removal,
     /// and its status; `None` if the vector is empty.
     ///
     /// # Errors
@@ -340,8 +340,11 @@ impl<'scope, F: Fabric, L: LockPolicy> Scope<'scope, '_, F, L> {
         }
         let mut state = self.communicator.state()?;
         let index = wait_any_over(&mut state, requests.iter().map(|request| request.id))?;
-        let request = requests.remove(index);
-        self.take(&mut state, request.id).map(|status| Some((index, status)))
+        let ended = self.take(&mut state, requests[index].id);
+        if !matches!(ended, Err(Error::ReceiveInDoubt)) {
+            drop(requests.remove(index));
+        }
+        ended.map(|status| Some((index, status)))
     }
 
     /// An operation that is complete already.

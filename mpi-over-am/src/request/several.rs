@@ -171,7 +171,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
             return Ok(AnyCompleted::NoneActive);
         }
         state.take_in()?;
-        Ok(match requests.iter().position(|&request| is_active_and_over(&mut state, request)) {
+        Ok(match first_over(&mut state.context, requests.iter().copied()) {
             Some(index) => {
                 AnyCompleted::Completed(index, state.handlers().requests.take_by_number(requests[index]))
             }
@@ -258,7 +258,7 @@ fn wait_for_one<F: Fabric, L: LockPolicy>(
     if !check(state, requests)? {
         return Ok(false);
     }
-    if requests.iter().any(|&request| is_active_and_over(state, request)) {
+    if requests.iter().any(|&request| is_active_and_over(&mut state.context, request)) {
         state.waited_for_nothing()?;
         return Ok(true);
     }
@@ -274,7 +274,7 @@ pub(super) fn wait_any_over<F: Fabric, L: LockPolicy>(
     state: &mut Turn<'_, F, L>,
     requests: impl Iterator<Item = RequestId> + Clone,
 ) -> Result<usize> {
-    match requests.clone().position(|request| is_active_and_over(state, request)) {
+    match first_over(&mut state.context, requests.clone()) {
         Some(place) => state.waited_for_nothing().map(|()| place),
         None => watch_for_one(state, requests),
     }
@@ -294,7 +294,7 @@ fn watch_for_one<F: Fabric, L: LockPolicy>(
     let waited = state.wait_for(&mut |context| {
         if context.handlers().completions.needs_look() {
             mark_completed(context);
-            found = requests.clone().position(|request| is_active_and_over_in(context, request));
+            found = first_over(context, requests.clone());
         }
         driven.iter().for_each(|&request| {
             is_over(context, request);
@@ -326,12 +326,27 @@ fn check<F: Fabric>(state: &mut State<F>, requests: &[RequestId]) -> Result<bool
     })
 }
 
-fn is_active_and_over<F: Fabric>(state: &mut State<F>, request: RequestId) -> bool {
-    is_active_and_over_in(&mut state.context, request)
+fn is_active_and_over<F: Fabric>(context: &mut Context<F, MpiHandlers>, request: RequestId) -> bool {
+    context.handlers().requests.is_active(request) && is_over(context, request)
 }
 
-fn is_active_and_over_in<F: Fabric>(context: &mut Context<F, MpiHandlers>, request: RequestId) -> bool {
-    context.handlers().requests.is_active(request) && is_over(context, request)
+/// The index of the first operation that is complete; if there is none, of the first receive for which no call must wait: a program that
+/// does not acknowledge a failure still gets the results of its other operations.
+fn first_over<F: Fabric>(
+    context: &mut Context<F, MpiHandlers>,
+    requests: impl Iterator<Item = RequestId>,
+) -> Option<usize> {
+    let mut in_doubt = None;
+    for (place, request) in requests.enumerate() {
+        if !is_active_and_over(context, request) {
+            continue;
+        }
+        if context.handlers().requests.is_over(request) {
+            return Some(place);
+        }
+        in_doubt.get_or_insert(place);
+    }
+    in_doubt
 }
 
 fn end_those_over<F: Fabric>(
@@ -341,7 +356,7 @@ fn end_those_over<F: Fabric>(
 ) -> usize {
     let mut count = 0;
     for (index, &request) in requests.iter().enumerate() {
-        if is_active_and_over(state, request) {
+        if is_active_and_over(&mut state.context, request) {
             ended(index, state.handlers().requests.take_by_number(request));
             count += 1;
         }

@@ -494,9 +494,9 @@ impl Requests {
     /// Takes the result of a complete operation, and the memory that it kept.
     ///
     /// # Errors
-    /// [`Error::UnknownRequest`]. [`Error::ReceiveInDoubt`]: a wait has ended although the receive is still posted; the request stays.
+    /// [`Error::UnknownRequest`]. [`Error::ReceiveInDoubt`]: a wait has ended although the receive is under way; the request stays.
     pub(crate) fn take_kept(&mut self, id: RequestId) -> Result<(Result<Status>, Option<KeptVec>)> {
-        if self.phase(id) == Phase::Posted {
+        if !self.is_over(id) {
             return Err(Error::ReceiveInDoubt);
         }
         let (status, cold) = self.remove(id).ok_or_else(|| unknown(id))?;
