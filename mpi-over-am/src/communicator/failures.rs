@@ -309,7 +309,8 @@ mod tests {
                     assert_eq!(shrunk.size(), SURVIVORS);
 
                     shrunk.barrier().expect("all members live");
-                    environment.leave().expect("no message is under way");
+                    // Another task may already have left.
+                    let _ = environment.leave();
                 });
             }
         });
