@@ -329,9 +329,8 @@ impl<'scope, F: Fabric, L: LockPolicy> Scope<'scope, '_, F, L> {
         first_error.map_or(Ok(statuses), Err)
     }
 
-    /// Waits until one operation is complete, and removes its request (`MPI_Waitany`); that of a receive in doubt stays. Returns its index in
-    /// the vector before the removal,
-    /// and its status; `None` if the vector is empty.
+    /// Waits until one operation is complete, and removes its request (`MPI_Waitany`); that of a receive in doubt stays. Returns its index
+    /// in the vector before the removal, and its status; `None` if the vector is empty.
     ///
     /// # Errors
     /// Those of [`wait`](Self::wait).
