@@ -160,13 +160,13 @@ fn a_second_signal_kills_who_ignores_the_first() {
 fn sigusr2_reaches_those_who_catch_it_and_ends_nobody() {
     let _watchdog = Watchdog::new("sigusr2_reaches_those_who_catch_it_and_ends_nobody");
     let mark = unique();
-    // The sleeping children have no handler, so the signal would end them. A shell that only waited could get the signal before the wait,
-    // and would then wait for ever.
+    // The sleeping children have no handler, so the signal would end them. They are forked before the shell has one, which they would have
+    // until they execute their program. A shell that only waited could get the signal before the wait, and would then wait for ever.
     let script = r"
-        trap 'echo report; told=1' USR2; trap 'exit 0' TERM
         sleep 1000 & child=$!
+        trap 'echo report; told=1' USR2; trap 'exit 0' TERM
         echo ready
-        until [ $told ]; do sleep 0.01 || echo killed; done
+        until [ $told ]; do :; done
         kill -0 $child && echo alive
         wait";
     let (mut child, mut lines) = start(&mark, script);
