@@ -13,6 +13,10 @@ use std::{env, fs, io};
 
 #[path = "build/constants.rs"]
 mod constants;
+#[path = "src/tools/face_names.rs"]
+mod face_names;
+#[path = "build/faces.rs"]
+mod faces;
 #[path = "build/fortran.rs"]
 mod fortran;
 #[path = "build/fortran_descriptors.rs"]
@@ -21,6 +25,8 @@ mod fortran_descriptors;
 mod fortran_f08;
 #[path = "build/fortran_text.rs"]
 mod fortran_text;
+
+use faces::Face;
 
 type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
 
@@ -69,21 +75,29 @@ struct Prototype {
 }
 
 fn main() -> Fallible<()> {
-    let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?);
+    let face = Face::of_package()?;
+    let mut root = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?);
+    // The packages of the other interfaces are in folders of the standard's.
+    if face != Face::Standard {
+        root.pop();
+    }
     let out = PathBuf::from(env::var("OUT_DIR")?);
-    println!("cargo:rerun-if-changed=include/mpi.h");
-    println!("cargo:rerun-if-changed=src");
-    println!("cargo:rerun-if-changed=build");
-    println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libmpi_abi.so.1");
+    for input in ["build.rs", "build", "faces", "include", "src"] {
+        println!("cargo:rerun-if-changed={}", root.join(input).display());
+    }
+    println!("cargo:rustc-check-cfg=cfg(face, values(\"standard\", \"mpich\", \"openmpi\"))");
+    println!("cargo:rustc-cfg=face=\"{}\"", face.name());
+    println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,{}", face.soname());
     let header = fs::read_to_string(root.join("include/mpi.h"))?;
-    println!("cargo:rerun-if-changed=include/mpi-ext.h");
     let extension = fs::read_to_string(root.join("include/mpi-ext.h"))?;
     let constants = constants::constants(&header)?;
     if constants.len() < 350 {
         return Err(format!("mpi.h has only {} constants", constants.len()).into());
     }
     let of_extension = constants::constants(&extension)?;
-    let in_rust = [constants::in_rust(&constants)?, constants::in_rust(&of_extension)?].concat();
+    let table = face.table(&root)?;
+    let of_face = faces::constants(&[constants.clone(), of_extension.clone()].concat(), &table)?;
+    let in_rust = constants::in_rust(&of_face)?;
     fs::write(out.join("constants.rs"), in_rust)?;
     let standard = prototypes(&header, "prototypes", 664)?;
     let removed = prototypes(&header, "removed prototypes", 10)?;
@@ -92,12 +106,33 @@ fn main() -> Fallible<()> {
     let implemented = implemented(&root.join("src"))?;
     let mut text = String::new();
     for (name, prototype) in &all {
-        export(&mut text, name, prototype, &all, &implemented)?;
+        export(&mut text, face, name, prototype, &all, &implemented)?;
+    }
+    if face != Face::Standard {
+        let mut converting = String::new();
+        for (name, prototype) in &all {
+            faces::export(&mut converting, name, prototype)?;
+        }
+        text = format!(
+            "use crate::face::{{Handle as _, Raw}};\n{converting}\n/// The functions with the standard's handles.\nmod inner {{ use super::*;\n{text} }}"
+        );
     }
     fs::write(out.join("exports.rs"), text)?;
+    let handles = match face {
+        Face::Standard => None,
+        Face::Mpich => Some(faces::mpich_handles(&constants, &table)?),
+        Face::OpenMpi => Some(faces::openmpi_objects(&constants, &table)?),
+    };
+    if let Some(handles) = handles {
+        fs::write(out.join("handles.rs"), handles)?;
+    }
     let there = standard.keys().filter(|name| is_there(name, &standard, &implemented)).count();
     println!("cargo:rustc-env=MPI_FUNCTIONS_THERE={there}");
     println!("cargo:rustc-env=MPI_FUNCTIONS={}", standard.len());
+    name_with_version(&out, face)?;
+    if face != Face::Standard {
+        return Ok(());
+    }
     let routines = fortran::routines(&standard)?;
     let of_module_ext = fortran::routines(&extended)?;
     let exports = [fortran::exports(&routines)?, fortran::exports(&of_module_ext)?].concat();
@@ -115,7 +150,6 @@ fn main() -> Fallible<()> {
     for (name, text) in am_shmem_table::OTHER_HEADERS {
         fs::write(out.join("include").join(name), text)?;
     }
-    name_with_version(&out)?;
     Ok(())
 }
 
@@ -170,14 +204,19 @@ fn extension_with_profiling(header: &str) -> Fallible<String> {
     ))
 }
 
-/// Links `libmpi_abi.so.1`, the name that programs ask for, to the library, which is built three folders above.
-fn name_with_version(out: &Path) -> Fallible<()> {
+/// Links the names that programs ask for to the library, which is built three folders above.
+fn name_with_version(out: &Path, face: Face) -> Fallible<()> {
     let folder = out.ancestors().nth(3).ok_or("the build's folder is not where it is expected")?;
-    let link = folder.join("libmpi_abi.so.1");
-    match std::os::unix::fs::symlink("libmpi_abi.so", &link) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error.into()),
-        _ => Ok(()),
+    let (file, inside, names) = face.library();
+    let file = if inside.is_empty() { PathBuf::from(file) } else { Path::new("..").join(file) };
+    fs::create_dir_all(folder.join(inside))?;
+    for name in names {
+        match std::os::unix::fs::symlink(&file, folder.join(inside).join(name)) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error.into()),
+            _ => {}
+        }
     }
+    Ok(())
 }
 
 /// The prototypes in a part of the header, by name; fails if there are not `expected` of them.
@@ -292,9 +331,10 @@ fn is_there(name: &str, prototypes: &BTreeMap<String, Prototype>, implemented: &
         || (prototypes.contains_key(&large) && implemented.contains(&large.to_lowercase()))
 }
 
-/// Writes both exports of a function.
+/// Writes both exports of a function; for other interfaces than the standard's, the function that their exports call.
 fn export(
     text: &mut String,
+    face: Face,
     name: &str,
     prototype: &Prototype,
     prototypes: &BTreeMap<String, Prototype>,
@@ -304,7 +344,8 @@ fn export(
     let large = format!("{own}_c");
     let body = if let Some(new) = new_name(name) {
         let arguments: Vec<_> = prototype.parameters.iter().map(|given| given.name.as_str()).collect();
-        format!("unsafe {{ P{new}({}) }}", arguments.join(", "))
+        let prefix = if face == Face::Standard { "P" } else { "" };
+        format!("unsafe {{ {prefix}{new}({}) }}", arguments.join(", "))
     } else if implemented.contains(&own) {
         let other = match name.strip_suffix("_c") {
             Some(short) => prototypes.get(short),
@@ -330,6 +371,15 @@ fn export(
         .iter()
         .map(|Parameter { name, kind, .. }| format!("{unused}{name}: {kind}"))
         .collect();
+    if face != Face::Standard {
+        writeln!(
+            text,
+            "#[inline(always)]\npub(super) unsafe fn {name}({}) -> {} {{\n    {checks}{body}\n}}",
+            parameters.join(", "),
+            prototype.returns
+        )?;
+        return Ok(());
+    }
     for prefix in ["", "P"] {
         writeln!(
             text,

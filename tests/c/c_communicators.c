@@ -259,7 +259,7 @@ static void mistakes(void) {
     CHECK(class_of(MPI_Comm_dup(MPI_COMM_SELF, NULL)) == MPI_ERR_ARG);
     CHECK(class_of(MPI_Comm_compare(MPI_COMM_WORLD, MPI_COMM_NULL, &value)) == MPI_ERR_COMM);
     CHECK(class_of(MPI_Comm_split(MPI_COMM_SELF, -5, 0, &comm)) == MPI_ERR_ARG);
-    CHECK(class_of(MPI_Comm_split_type(MPI_COMM_SELF, 12, 0, MPI_INFO_NULL, &comm)) == MPI_ERR_ARG);
+    CHECK(class_of(MPI_Comm_split_type(MPI_COMM_SELF, 77777, 0, MPI_INFO_NULL, &comm)) == MPI_ERR_ARG);
     CHECK(class_of(MPI_Comm_create(MPI_COMM_SELF, MPI_GROUP_NULL, &comm)) == MPI_ERR_GROUP);
     if (size > 1) CHECK(class_of(MPI_Comm_create(MPI_COMM_SELF, all, &comm)) == MPI_ERR_GROUP);
     CHECK(class_of(MPI_Comm_create_group(MPI_COMM_WORLD, all, -3, &comm)) == MPI_ERR_TAG);

@@ -215,7 +215,9 @@ fn packages_without_documentation_tests_have_no_examples() {
             continue;
         }
         without += 1;
-        for path in sources(&root().join(&member).join("src")) {
+        let own = root().join(&member).join("src");
+        // The sources of a package without them are another package's.
+        for path in own.is_dir().then(|| sources(&own)).into_iter().flatten() {
             let text = read(&path);
             let mut fences = text.lines().filter_map(|line| {
                 let line = line.trim_start();

@@ -95,7 +95,10 @@ pub(crate) fn in_rust(constants: &[Constant]) -> Fallible<String> {
         let of = kind.in_rust();
         write!(text, "pub(crate) const {name}: {of} = ")?;
         match kind {
+            Kind::Handle(_) if *value < 0 => writeln!(text, "{of}({value}_i64 as usize);")?,
             Kind::Handle(_) => writeln!(text, "{of}({value});")?,
+            // An address of other interfaces may be a negative number.
+            Kind::Pointer => writeln!(text, "{value}_i64 as usize;")?,
             _ => writeln!(text, "{value};")?,
         }
     }

@@ -14,10 +14,12 @@ use crate::constants::{
 };
 use crate::engine::Communicator;
 use crate::errors::on_communicator;
+use crate::face::Handle as _;
 use crate::failure::{Failure, Outcome, call_program, not_null};
+#[cfg(face = "standard")]
 use crate::fortran::OwnedState;
 use crate::state::Mpi;
-use crate::types::{Callback, MPI_Comm};
+use crate::types::{Callback, MPI_Comm, MPI_Datatype, MPI_File, MPI_Session, MPI_Win};
 
 /// Copy functions of all kinds of objects, which differ only in the type of the handle.
 type CopyAttribute =
@@ -28,6 +30,17 @@ type DeleteAttribute = unsafe extern "C-unwind" fn(usize, c_int, *mut c_void, *m
 const DUPLICATE: Callback = MPI_COMM_DUP_FN;
 /// `MPI_COMM_NULL_COPY_FN`, `MPI_COMM_NULL_DELETE_FN` and their counterparts for other objects.
 const NOTHING: Callback = MPI_COMM_NULL_COPY_FN;
+/// An object's handle, for a function of the program.
+fn word(kind: ObjectKind, handle: usize) -> usize {
+    match kind {
+        ObjectKind::Communicator => MPI_Comm(handle).to_word(),
+        ObjectKind::Datatype => MPI_Datatype(handle).to_word(),
+        ObjectKind::Window => MPI_Win(handle).to_word(),
+        ObjectKind::Session => MPI_Session(handle).to_word(),
+        ObjectKind::File => MPI_File(handle).to_word(),
+    }
+}
+
 /// Runs a function of the program that returns a code.
 fn run(call: &'static str, function: impl FnOnce() -> c_int) -> mpi_over_am::Result<()> {
     let code = call_program(call, function);
@@ -47,6 +60,7 @@ pub(crate) fn create_keyval(
 ) -> Outcome<()> {
     let at = not_null(at)?;
     let extra = extra_state.expose_provenance();
+    #[cfg(face = "standard")]
     let fortran = OwnedState::of((copy, delete), extra_state);
     let number = mpi.keyvals.borrow_mut().free_number();
     let keyval = Keyval::new(
@@ -56,6 +70,7 @@ pub(crate) fn create_keyval(
                 return Ok((copy == DUPLICATE).then_some(value));
             }
             // The state of a Fortran program lives as long as the key.
+            #[cfg(face = "standard")]
             let _ = &fortran;
             // SAFETY: the program gave a function of this type (MPI 5.0 section 7.7.2); the two predefined ones, which are numbers, were
             // handled above.
@@ -67,7 +82,7 @@ pub(crate) fn create_keyval(
             // SAFETY: the arguments are those that the function's type asks for: a handle of the keyval's kind of object, the state and the
             // value that the program gave, and the addresses of two results, valid until the function returns.
             run("a copy function of attributes", || unsafe {
-                function(object as usize, number, extra, value, out, &raw mut flag)
+                function(word(kind, object as usize), number, extra, value, out, &raw mut flag)
             })?;
             Ok((flag != 0).then_some(copied))
         },
@@ -83,7 +98,7 @@ pub(crate) fn create_keyval(
             // SAFETY: the arguments are those that the function's type asks for: a handle of the keyval's kind of object, and the value and
             // the state that the program gave.
             run("a delete function of attributes", || unsafe {
-                function(object as usize, number, value, extra)
+                function(word(kind, object as usize), number, value, extra)
             })
         },
     );
@@ -163,6 +178,14 @@ pub(crate) unsafe fn mpi_comm_get_attr(
     })
 }
 
+/// Environment variable that tells a task the number of its program, counted from 0, in a job with several programs.
+pub(crate) const PROGRAM: &str = "AM_PROGRAM";
+
+/// The number of the calling task's program, if `mpiexec` has started several.
+fn program_of_task() -> Option<c_int> {
+    std::env::var(PROGRAM).ok()?.parse().ok()
+}
+
 /// The values of the predefined attributes; programs get their addresses.
 static VALUES: [AtomicI32; 8] = [const { AtomicI32::new(0) }; 8];
 
@@ -171,20 +194,20 @@ fn predefined(communicator: &Communicator, keyval: c_int) -> Option<Option<usize
     let known = |attribute| {
         communicator.predefined_attribute(attribute).map(|value| c_int::try_from(value).unwrap_or(c_int::MAX))
     };
-    let value = match keyval {
-        MPI_TAG_UB => Some(TAG_UB),
+    let (place, value) = match keyval {
+        MPI_TAG_UB => (0, Some(TAG_UB)),
         // Every task can do input and output.
-        MPI_IO => Some(MPI_ANY_SOURCE),
-        MPI_HOST => Some(MPI_PROC_NULL),
-        MPI_WTIME_IS_GLOBAL => known(PredefinedAttribute::WtimeIsGlobal),
-        MPI_APPNUM => crate::tools::starter::program_of_task().or_else(|| known(PredefinedAttribute::AppNum)),
-        MPI_LASTUSEDCODE => Some(last_used()),
-        MPI_UNIVERSE_SIZE => known(PredefinedAttribute::UniverseSize),
-        MPIX_FT => known(PredefinedAttribute::GoesOn),
+        MPI_IO => (1, Some(MPI_ANY_SOURCE)),
+        MPI_HOST => (2, Some(MPI_PROC_NULL)),
+        MPI_WTIME_IS_GLOBAL => (3, known(PredefinedAttribute::WtimeIsGlobal)),
+        MPI_APPNUM => (4, program_of_task().or_else(|| known(PredefinedAttribute::AppNum))),
+        MPI_LASTUSEDCODE => (5, Some(last_used())),
+        MPI_UNIVERSE_SIZE => (6, known(PredefinedAttribute::UniverseSize)),
+        MPIX_FT => (7, known(PredefinedAttribute::GoesOn)),
         _ => return None,
     };
     Some(value.map(|value| {
-        let kept = &VALUES[if keyval == MPIX_FT { 7 } else { (keyval - MPI_TAG_UB) as usize }];
+        let kept = &VALUES[place];
         kept.store(value, Ordering::Relaxed);
         kept.as_ptr().expose_provenance()
     }))

@@ -15,7 +15,7 @@ use mpi_over_am::datatype::{Datatype, Distribution, Order};
 
 use crate::constants::{
     MPI_DATATYPE_NULL, MPI_DISTRIBUTE_BLOCK, MPI_DISTRIBUTE_CYCLIC, MPI_DISTRIBUTE_DFLT_DARG,
-    MPI_DISTRIBUTE_NONE,
+    MPI_DISTRIBUTE_NONE, MPI_ORDER_C, MPI_ORDER_FORTRAN,
 };
 use crate::data::{any_datatype_of, count_of, is_unnamed};
 use crate::errors::on_process;
@@ -100,10 +100,11 @@ unsafe fn lengths(of: Ints, count: u64) -> Outcome<Vec<u64>> {
 }
 
 fn order_of(order: c_int) -> Outcome<Order> {
-    [Order::C, Order::Fortran]
-        .into_iter()
-        .find(|known| known.constant() == i64::from(order))
-        .ok_or_else(|| refused(format!("{order} is neither MPI_ORDER_C nor MPI_ORDER_FORTRAN")))
+    match order {
+        MPI_ORDER_C => Ok(Order::C),
+        MPI_ORDER_FORTRAN => Ok(Order::Fortran),
+        _ => Err(refused(format!("{order} is neither MPI_ORDER_C nor MPI_ORDER_FORTRAN"))),
+    }
 }
 
 /// The distribution of a dimension, from the standard's constants.

@@ -42,6 +42,10 @@ fn start(function: &str, required: c_int) -> c_int {
         mpi_over_am::complain!("{function} was called, but MPI {what}");
         std::process::exit(MPI_ERR_OTHER);
     }
+    if let Err(what) = crate::loaded::check() {
+        mpi_over_am::complain!("{function}: {what}");
+        std::process::exit(MPI_ERR_OTHER);
+    }
     let level = required.clamp(MPI_THREAD_SINGLE, MPI_THREAD_MULTIPLE);
     match start_mpi(level) {
         Ok(()) => level,
@@ -146,13 +150,14 @@ pub(crate) unsafe fn mpi_get_library_version(version: *mut c_char, len: *mut c_i
     let text = concat!(
         "mpi-over-am ",
         env!("CARGO_PKG_VERSION"),
-        ": MPI 5.0 over active messages (am-core, am-via), ",
+        "{}: MPI 5.0 over active messages (am-core, am-via), ",
         env!("MPI_FUNCTIONS_THERE"),
         " of its ",
         env!("MPI_FUNCTIONS"),
         " functions"
     );
-    unsafe { give_string(text, version, MPI_MAX_LIBRARY_VERSION_STRING, len) };
+    let text = text.replacen("{}", crate::face::LIKE, 1);
+    unsafe { give_string(&text, version, MPI_MAX_LIBRARY_VERSION_STRING, len) };
     MPI_SUCCESS
 }
 

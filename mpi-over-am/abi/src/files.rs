@@ -19,8 +19,9 @@ use mpi_over_am::ErrorClass;
 use mpi_over_am::file::{self, AccessMode, Whence};
 
 use crate::constants::{
-    MPI_DISPLACEMENT_CURRENT, MPI_FILE_NULL, MPI_MAX_DATAREP_STRING, MPI_SEEK_CUR, MPI_SEEK_END,
-    MPI_SEEK_SET, MPI_SUCCESS,
+    MPI_DISPLACEMENT_CURRENT, MPI_FILE_NULL, MPI_MAX_DATAREP_STRING, MPI_MODE_APPEND, MPI_MODE_CREATE,
+    MPI_MODE_DELETE_ON_CLOSE, MPI_MODE_EXCL, MPI_MODE_RDONLY, MPI_MODE_RDWR, MPI_MODE_SEQUENTIAL,
+    MPI_MODE_UNIQUE_OPEN, MPI_MODE_WRONLY, MPI_SEEK_CUR, MPI_SEEK_END, MPI_SEEK_SET, MPI_SUCCESS,
 };
 use crate::data::{any_datatype_of, datatype_of};
 use crate::errors::no_communicator;
@@ -109,6 +110,31 @@ pub(crate) fn offset_of(offset: i64) -> Outcome<u64> {
     })
 }
 
+/// The bits of access modes, and the modes.
+const MODES: [(c_int, AccessMode); 9] = [
+    (MPI_MODE_APPEND, AccessMode::APPEND),
+    (MPI_MODE_CREATE, AccessMode::CREATE),
+    (MPI_MODE_DELETE_ON_CLOSE, AccessMode::DELETE_ON_CLOSE),
+    (MPI_MODE_EXCL, AccessMode::EXCLUSIVE),
+    (MPI_MODE_RDONLY, AccessMode::READ_ONLY),
+    (MPI_MODE_RDWR, AccessMode::READ_WRITE),
+    (MPI_MODE_SEQUENTIAL, AccessMode::SEQUENTIAL),
+    (MPI_MODE_UNIQUE_OPEN, AccessMode::UNIQUE_OPEN),
+    (MPI_MODE_WRONLY, AccessMode::WRITE_ONLY),
+];
+
+/// The access mode of a program's bits. Bits that are no mode's become bits that no mode has.
+fn mode_of(bits: c_int) -> AccessMode {
+    let known = MODES.iter().filter(|(bit, _)| bits & bit != 0);
+    let (seen, mode) = known.fold((0, 0), |(seen, all), (bit, mode)| (seen | bit, all | mode.bits()));
+    let other = if bits == seen { 0 } else { 1 << 31 };
+    AccessMode::from_bits(mode | other)
+}
+
+fn mode_in_c(mode: AccessMode) -> c_int {
+    MODES.iter().filter(|(_, known)| mode.bits() & known.bits() != 0).fold(0, |all, (bit, _)| all | bit)
+}
+
 pub(crate) unsafe fn mpi_file_open(
     comm: MPI_Comm,
     filename: *const c_char,
@@ -120,7 +146,7 @@ pub(crate) unsafe fn mpi_file_open(
         let at = not_null(fh)?;
         let object = mpi.communicator(comm).ok_or_else(|| no_communicator(comm))?;
         let (path, info) = (unsafe { path_at(filename) }?, info_of(info)?);
-        let mode = AccessMode::from_bits(amode.cast_unsigned());
+        let mode = mode_of(amode);
         let file = object.communicator.open_file(path, mode, &info)?;
         let errhandler = KeptErrhandler::new(FILES.get());
         let handle = mpi.files.insert(Rc::new(FileObject { file, errhandler }))?;
@@ -190,7 +216,7 @@ pub(crate) unsafe fn mpi_file_get_group(fh: MPI_File, group: *mut MPI_Group) -> 
 
 pub(crate) unsafe fn mpi_file_get_amode(fh: MPI_File, amode: *mut c_int) -> c_int {
     on_file("MPI_File_get_amode", fh, |_, object| {
-        unsafe { *not_null(amode)? = object.file.mode().bits().cast_signed() };
+        unsafe { *not_null(amode)? = mode_in_c(object.file.mode()) };
         Ok(())
     })
 }

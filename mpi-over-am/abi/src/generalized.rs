@@ -22,7 +22,7 @@ impl Generalized {
 
     /// Gets the status from the program.
     fn query(&self, status: *mut MPI_Status) -> Outcome<()> {
-        let mut ignored = MPI_Status { source: 0, tag: 0, error: MPI_SUCCESS, internal: [0; 5] };
+        let mut ignored = MPI_Status::EMPTY;
         let status = if status.is_null() { &raw mut ignored } else { status };
         // SAFETY: the program gave a function of this type (MPI 5.0 section 13.2).
         let query: Query = unsafe { std::mem::transmute(self.query) };
@@ -58,13 +58,13 @@ fn run(function: &str, call: impl FnOnce() -> c_int) -> Outcome<()> {
 }
 
 pub(crate) fn functions(mpi: &Mpi, request: MPI_Request) -> Outcome<Generalized> {
-    let found = mpi.generalized.borrow().get(&request.0).copied();
+    let found = mpi.generalized.borrow().get(&request.id().handle()).copied();
     found.ok_or_else(|| Failure::new(ErrorClass::Request, "the request is not a generalized request"))
 }
 
 /// Removes the request, before its free function runs.
 pub(crate) fn forget(mpi: &Mpi, request: MPI_Request) {
-    mpi.generalized.borrow_mut().remove(&request.0);
+    mpi.generalized.borrow_mut().remove(&request.id().handle());
 }
 
 /// Ends a completed operation that a wait has found: the program stores the status and frees its state.
@@ -104,7 +104,7 @@ pub(crate) fn free(mpi: &Mpi, request: MPI_Request, id: RequestId) -> Outcome<()
     let functions = functions(mpi, request)?;
     if mpi.world.communicator.request_status(id)?.is_none() {
         let later = Generalized { is_freed: true, ..functions };
-        mpi.generalized.borrow_mut().insert(request.0, later);
+        mpi.generalized.borrow_mut().insert(request.id().handle(), later);
         return Ok(());
     }
     forget(mpi, request);

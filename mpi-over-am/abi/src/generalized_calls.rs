@@ -27,7 +27,7 @@ pub(crate) unsafe fn mpi_grequest_start(
         let handle = handle_of(id);
         let extra_state = extra_state.expose_provenance();
         let functions = Generalized { query, free, cancel, extra_state, is_freed: false };
-        mpi.generalized.borrow_mut().insert(handle.0, functions);
+        mpi.generalized.borrow_mut().insert(handle.id().handle(), functions);
         // SAFETY: `at` is not null, and the program gave it for this result.
         unsafe { *at = handle };
         Ok(())

@@ -13,6 +13,7 @@ use std::ffi::c_int;
 
 use mpi_over_am::ErrorClass;
 
+use crate::face::Handle as _;
 use crate::failure::{Failure, Outcome};
 use crate::types::{
     MPI_Comm, MPI_Datatype, MPI_Errhandler, MPI_File, MPI_Group, MPI_Info, MPI_Message, MPI_Op, MPI_Request,
@@ -28,7 +29,7 @@ const GENERATION_MASK: usize = ((1 << GENERATION_BITS) - 1) << SLOT_BITS;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum ObjectKind {
-    Communicator = 1,
+    Communicator = 4,
     Datatype = 2,
     ErrorHandler = 3,
     File = 5,
@@ -195,12 +196,11 @@ impl<T: Clone> Handles<T> {
 macro_rules! integers {
     ($($to:ident $from:ident $kind:ident)*) => { $(
         pub(crate) unsafe fn $to(handle: $kind) -> c_int {
-            // Handles are below 2^31.
-            handle.0 as c_int
+            handle.to_integer()
         }
 
         pub(crate) unsafe fn $from(number: c_int) -> $kind {
-            $kind(number as u32 as usize)
+            $kind::from_integer(number)
         }
     )* };
 }

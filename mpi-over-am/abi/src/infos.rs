@@ -14,7 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use mpi_over_am::{ErrorClass, Info};
 
-use crate::constants::{MPI_INFO_ENV, MPI_INFO_NULL, MPI_MAX_INFO_KEY};
+use crate::constants::{MPI_INFO_ENV, MPI_INFO_NULL, MPI_MAX_INFO_KEY, MPI_MAX_INFO_VAL};
 use crate::errors::finish_on_process;
 use crate::failure::{Failure, Outcome, elements, not_null};
 use crate::handles::{Handles, ObjectKind};
@@ -141,6 +141,14 @@ pub(crate) unsafe fn mpi_info_dup(info: MPI_Info, new: *mut MPI_Info) -> c_int {
 pub(crate) unsafe fn mpi_info_set(info: MPI_Info, key: *const c_char, value: *const c_char) -> c_int {
     run("MPI_Info_set", || {
         let (key, value) = unsafe { (key_of(key)?, text_of(value, ErrorClass::InfoValue)?) };
+        for (text, max, class) in
+            [(&key, MPI_MAX_INFO_KEY, ErrorClass::InfoKey), (&value, MPI_MAX_INFO_VAL, ErrorClass::InfoValue)]
+        {
+            if text.len() >= max {
+                let what = format!("a key or value has {} bytes, more than {}", text.len(), max - 1);
+                return Err(Failure::new(class, what));
+            }
+        }
         change(info, |info| Ok(info.set(&key, &value)?))
     })
 }

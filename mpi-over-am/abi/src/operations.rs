@@ -13,6 +13,7 @@ use crate::constants::{
 };
 use crate::data::{datatype_of, to_receive, to_send};
 use crate::errors::on_process;
+use crate::face::{Handle as _, Raw};
 use crate::failure::{Failure, Outcome, call_program, not_null};
 use crate::state::{Mpi, enter};
 use crate::types::{Callback, MPI_Datatype, MPI_Op};
@@ -54,12 +55,13 @@ pub(crate) fn op_of(mpi: &Mpi, handle: MPI_Op) -> Outcome<Op> {
     })
 }
 
-type Small = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *mut c_int, *mut MPI_Datatype);
-type Large = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *mut i64, *mut MPI_Datatype);
+type Small = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *mut c_int, *mut Raw<MPI_Datatype>);
+type Large = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *mut i64, *mut Raw<MPI_Datatype>);
 
 /// Calls `call` with a handle of the datatype, for a program's function: the datatype's own handle, or a new one for the duration of the
 /// call; `MPI_DATATYPE_NULL` if no new handle is left. Does nothing if MPI is not running.
-pub(crate) fn with_handle(datatype: &Datatype, call: impl FnOnce(MPI_Datatype)) {
+pub(crate) fn with_handle(datatype: &Datatype, call: impl FnOnce(Raw<MPI_Datatype>)) {
+    let call = |handle: MPI_Datatype| call(handle.to_raw());
     let Ok(mpi) = enter("an operation of the program") else { return };
     match mpi.handle_of(datatype) {
         Some(handle) => call(handle),

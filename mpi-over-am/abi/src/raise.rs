@@ -13,9 +13,10 @@ use crate::constants::{
     MPI_COMM_SELF, MPI_ERRHANDLER_NULL, MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN,
     MPI_FILE_NULL,
 };
+use crate::face::Handle as _;
 use crate::failure::{Failure, Outcome, call_program, not_null};
 use crate::handles::{Handles, ObjectKind};
-use crate::types::{Callback, MPI_Errhandler};
+use crate::types::{Callback, MPI_Comm, MPI_Errhandler, MPI_File, MPI_Session, MPI_Win};
 
 /// An error handler of the program: `void f(Handle *, int *, ...)`.
 type ErrorFunction = unsafe extern "C-unwind" fn(*mut usize, *mut c_int, ...);
@@ -27,6 +28,16 @@ pub(crate) enum On {
     Window,
     Session,
     File,
+}
+
+/// An object's handle, for a function of the program.
+fn word(on: On, handle: usize) -> usize {
+    match on {
+        On::Communicator => MPI_Comm(handle).to_word(),
+        On::Window => MPI_Win(handle).to_word(),
+        On::Session => MPI_Session(handle).to_word(),
+        On::File => MPI_File(handle).to_word(),
+    }
 }
 
 /// An error handler that the program has made.
@@ -208,7 +219,7 @@ pub(crate) fn raise_through(
         LAST.with_borrow_mut(|last| *last = Some((*code, said)));
     }
     if let Some(user) = user {
-        let (mut number, mut code) = (handle, *code);
+        let (mut number, mut code) = (word(user.on, handle), *code);
         // SAFETY: the program gave a function of this type to MPI_Comm_create_errhandler or the same call for another kind of object. The
         // functions for the different kinds of objects differ only in the type of the handle that the first pointer points to (MPI 5.0
         // section 9.3).

@@ -12,17 +12,24 @@ use mpi_over_am::file::Conversion;
 use mpi_over_am::{RecvData, SendData};
 
 use crate::constants::{MPI_MAX_DATAREP_STRING, MPI_SUCCESS};
+use crate::face::Raw;
 use crate::failure::{Failure, call_program};
 use crate::files::on_no_file;
 use crate::operations::with_handle;
 use crate::text::string_at;
 use crate::types::{Callback, MPI_Datatype};
 
-type Extent = unsafe extern "C-unwind" fn(MPI_Datatype, *mut i64, *mut c_void) -> c_int;
-type Small =
-    unsafe extern "C-unwind" fn(*mut c_void, MPI_Datatype, c_int, *mut c_void, i64, *mut c_void) -> c_int;
+type Extent = unsafe extern "C-unwind" fn(Raw<MPI_Datatype>, *mut i64, *mut c_void) -> c_int;
+type Small = unsafe extern "C-unwind" fn(
+    *mut c_void,
+    Raw<MPI_Datatype>,
+    c_int,
+    *mut c_void,
+    i64,
+    *mut c_void,
+) -> c_int;
 type Large =
-    unsafe extern "C-unwind" fn(*mut c_void, MPI_Datatype, i64, *mut c_void, i64, *mut c_void) -> c_int;
+    unsafe extern "C-unwind" fn(*mut c_void, Raw<MPI_Datatype>, i64, *mut c_void, i64, *mut c_void) -> c_int;
 
 /// The functions of a representation; 0 is `MPI_CONVERSION_FN_NULL`.
 #[derive(Debug)]

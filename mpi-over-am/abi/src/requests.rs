@@ -14,7 +14,7 @@ use std::ops::Range;
 use mpi_over_am::{AnyCompleted, Error, ErrorClass, RequestId, Status, WaitList};
 use smallvec::SmallVec;
 
-use crate::constants::{MPI_REQUEST_NULL, MPI_SUCCESS, MPI_UNDEFINED};
+use crate::constants::{MPI_SUCCESS, MPI_UNDEFINED};
 use crate::engine::Communicator;
 use crate::errors::{finish, finish_alone};
 use crate::failure::{Failure, Outcome, elements, not_null};
@@ -26,7 +26,7 @@ use crate::types::{MPI_Comm, MPI_Request, MPI_Status};
 /// The handle of a request: its number.
 #[inline(always)]
 pub(crate) fn handle_of(id: RequestId) -> MPI_Request {
-    MPI_Request(id.handle())
+    MPI_Request::of(id)
 }
 
 /// Records the communicator whose error handler runs if the request fails; returns the request's handle. Requests of messages do not need
@@ -60,7 +60,7 @@ pub(crate) struct Found {
 /// # Errors
 /// The handle is invalid.
 pub(crate) fn find(mpi: &Mpi, handle: MPI_Request) -> Outcome<Found> {
-    let id = RequestId::from_handle(handle.0);
+    let id = handle.id();
     let facts = mpi.world.communicator.request_facts(id).map_err(|_| no_request(handle))?;
     Ok(Found {
         id,
@@ -90,14 +90,14 @@ unsafe fn ended(
     unsafe {
         if object.is_generalized {
             let handle = *request;
-            *request = MPI_REQUEST_NULL;
+            *request = MPI_Request::null();
             return crate::generalized::ended(mpi, handle, status);
         }
         if !object.is_persistent {
             // If the wait itself has failed, the operation is still under way: the program can wait for it again.
             let is_under_way = result.is_err() && mpi.world.communicator.request_facts(object.id).is_ok();
             if !is_under_way {
-                *request = MPI_REQUEST_NULL;
+                *request = MPI_Request::null();
             }
         }
         match result {
@@ -205,18 +205,18 @@ impl WaitList for InOrder {
     #[inline(always)]
     fn request(&mut self, place: usize) -> Option<RequestId> {
         match unsafe { *self.requests.add(place) } {
-            MPI_REQUEST_NULL => {
+            null if null == MPI_Request::null() => {
                 unsafe { self.store(place, &Status::default()) };
                 None
             }
-            handle => Some(RequestId::from_handle(handle.0)),
+            handle => Some(handle.id()),
         }
     }
 
     #[inline(always)]
     fn ended(&mut self, place: usize, status: Status) {
         unsafe {
-            *self.requests.add(place) = MPI_REQUEST_NULL;
+            *self.requests.add(place) = MPI_Request::null();
             self.store(place, &status);
         }
     }
@@ -234,7 +234,7 @@ impl WaitList for Single {
     #[inline(always)]
     fn ended(&mut self, _: usize, status: Status) {
         unsafe {
-            *self.0.requests = MPI_REQUEST_NULL;
+            *self.0.requests = MPI_Request::null();
             store(self.0.statuses, &status);
         }
     }
@@ -287,7 +287,7 @@ pub(crate) unsafe fn mpi_wait(request: *mut MPI_Request, status: *mut MPI_Status
 pub(crate) unsafe fn mpi_test(request: *mut MPI_Request, flag: *mut c_int, status: *mut MPI_Status) -> c_int {
     on_requests("MPI_Test", |mpi, of| unsafe {
         *not_null(flag)? = 1;
-        if *not_null(request)? == MPI_REQUEST_NULL {
+        if *not_null(request)? == MPI_Request::null() {
             store_empty(status);
             return Ok(());
         }
@@ -341,7 +341,7 @@ impl Several {
         };
         for place in 0..count {
             let handle = unsafe { *requests.add(place) };
-            if handle != MPI_REQUEST_NULL {
+            if handle != MPI_Request::null() {
                 let object = find(mpi, handle)?;
                 several.ids.push(object.id);
                 several.objects.push(object);
@@ -369,7 +369,7 @@ impl Several {
     fn clear_statuses(&self, count: c_int) {
         for place in 0..count as usize {
             let status = self.status_at(place);
-            if !status.is_null() && unsafe { *self.requests.add(place) } == MPI_REQUEST_NULL {
+            if !status.is_null() && unsafe { *self.requests.add(place) } == MPI_Request::null() {
                 unsafe { store_empty(status) };
             }
         }
@@ -675,7 +675,7 @@ pub(crate) unsafe fn mpi_request_free(request: *mut MPI_Request) -> c_int {
         let handle = *not_null(request)?;
         let object = find(mpi, handle)?;
         *of = object.owner;
-        *request = MPI_REQUEST_NULL;
+        *request = MPI_Request::null();
         if object.is_generalized {
             return crate::generalized::free(mpi, handle, object.id);
         }
@@ -746,7 +746,7 @@ pub(crate) unsafe fn mpi_pready_list(length: c_int, partitions: *const c_int, re
 
 pub(crate) unsafe fn mpi_parrived(request: MPI_Request, partition: c_int, flag: *mut c_int) -> c_int {
     on_requests("MPI_Parrived", |mpi, of| {
-        if request == MPI_REQUEST_NULL {
+        if request == MPI_Request::null() {
             unsafe { *flag = 1 };
             return Ok(());
         }

@@ -10,16 +10,13 @@
 
 use std::ffi::c_int;
 
-use mpi_over_am::{ANY_SOURCE, Error, ErrorClass, PROC_NULL, Status};
+use mpi_over_am::{ANY_SOURCE, ANY_TAG, Error, ErrorClass, PROC_NULL, Status};
 
-use crate::constants::{MPI_ANY_SOURCE, MPI_PROC_NULL, MPI_SUCCESS, MPI_UNDEFINED};
+use crate::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_PROC_NULL, MPI_SUCCESS, MPI_UNDEFINED};
 use crate::data::any_datatype_of;
 use crate::errors::on_process;
 use crate::failure::{Failure, not_null};
 use crate::types::{MPI_Datatype, MPI_Status};
-
-/// Index of the flag for cancelled operations in [`MPI_Status::internal`].
-const CANCELLED: usize = 2;
 
 /// A rank as C's number.
 pub(crate) fn rank_in_c(rank: u32) -> c_int {
@@ -28,6 +25,12 @@ pub(crate) fn rank_in_c(rank: u32) -> c_int {
         PROC_NULL => MPI_PROC_NULL,
         rank => rank as c_int,
     }
+}
+
+/// A tag as C's number: [`ANY_TAG`] in a status without a message.
+#[inline(always)]
+fn tag_in_c(tag: c_int) -> c_int {
+    if tag == ANY_TAG { MPI_ANY_TAG } else { tag }
 }
 
 /// Stores a status, if the program wants it. The error field is not changed: calls that return several statuses set it themselves.
@@ -39,9 +42,8 @@ pub(crate) unsafe fn store(at: *mut MPI_Status, status: &Status) {
     if !at.is_null() {
         unsafe {
             (*at).source = rank_in_c(status.source());
-            (*at).tag = status.tag();
-            set_len(at, status.len());
-            (*at).internal[CANCELLED] = 0;
+            (*at).tag = tag_in_c(status.tag());
+            (*at).end_with(status.len());
         }
     }
 }
@@ -103,22 +105,14 @@ pub(crate) unsafe fn store_cancelled(at: *mut MPI_Status) {
     unsafe {
         store(at, &Status::default());
         if !at.is_null() {
-            (*at).internal[CANCELLED] = 1;
+            (*at).set_cancelled(true);
         }
-    }
-}
-
-unsafe fn set_len(at: *mut MPI_Status, len: u64) {
-    unsafe {
-        (*at).internal[0] = len as c_int;
-        (*at).internal[1] = (len >> 32) as c_int;
     }
 }
 
 unsafe fn load(at: *const MPI_Status) -> Status {
     let status = unsafe { &*at };
-    let len = u64::from(status.internal[0] as u32) | u64::from(status.internal[1] as u32) << 32;
-    Status::new(status.source as u32, status.tag, len)
+    Status::new(status.source as u32, status.tag, status.len())
 }
 
 pub(crate) unsafe fn mpi_get_count_c(
@@ -161,18 +155,18 @@ pub(crate) unsafe fn mpi_status_set_elements_c(
         let bytes = crate::data::count_of(count).map(|count| datatype.bytes_of_elements(count))?;
         let what =
             || Failure::new(ErrorClass::Count, format!("{count} elements are more than a status can hold"));
-        unsafe { set_len(not_null(status)?, bytes.ok_or_else(what)?) };
+        unsafe { (*not_null(status)?).set_len(bytes.ok_or_else(what)?) };
         Ok(())
     })
 }
 
 pub(crate) unsafe fn mpi_status_set_cancelled(status: *mut MPI_Status, flag: c_int) -> c_int {
-    unsafe { (*status).internal[CANCELLED] = c_int::from(flag != 0) };
+    unsafe { (*status).set_cancelled(flag != 0) };
     MPI_SUCCESS
 }
 
 pub(crate) unsafe fn mpi_test_cancelled(status: *const MPI_Status, flag: *mut c_int) -> c_int {
-    unsafe { *flag = (*status).internal[CANCELLED] };
+    unsafe { *flag = c_int::from((*status).is_cancelled()) };
     MPI_SUCCESS
 }
 

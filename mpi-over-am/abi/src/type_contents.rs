@@ -12,14 +12,15 @@
 use std::ffi::c_int;
 
 use mpi_over_am::ErrorClass;
-use mpi_over_am::datatype::{Combiner, Contents, Datatype, Predefined, TypeClass};
+use mpi_over_am::datatype::{Combiner, Contents, Datatype, Distribution, Order, Predefined, TypeClass};
 
 use crate::constants::{
     MPI_COMBINER_CONTIGUOUS, MPI_COMBINER_DARRAY, MPI_COMBINER_DUP, MPI_COMBINER_F90_COMPLEX,
     MPI_COMBINER_F90_INTEGER, MPI_COMBINER_F90_REAL, MPI_COMBINER_HINDEXED, MPI_COMBINER_HINDEXED_BLOCK,
     MPI_COMBINER_HVECTOR, MPI_COMBINER_INDEXED, MPI_COMBINER_INDEXED_BLOCK, MPI_COMBINER_NAMED,
     MPI_COMBINER_RESIZED, MPI_COMBINER_STRUCT, MPI_COMBINER_SUBARRAY, MPI_COMBINER_VECTOR, MPI_DATATYPE_NULL,
-    MPI_TYPECLASS_COMPLEX, MPI_TYPECLASS_INTEGER, MPI_TYPECLASS_REAL, MPI_UNDEFINED,
+    MPI_DISTRIBUTE_BLOCK, MPI_DISTRIBUTE_CYCLIC, MPI_DISTRIBUTE_DFLT_DARG, MPI_DISTRIBUTE_NONE, MPI_ORDER_C,
+    MPI_ORDER_FORTRAN, MPI_TYPECLASS_COMPLEX, MPI_TYPECLASS_INTEGER, MPI_TYPECLASS_REAL, MPI_UNDEFINED,
 };
 use crate::data::{any_datatype_of, is_unnamed};
 use crate::datatypes::keep_datatype;
@@ -68,14 +69,46 @@ impl<'a> ReportedContents<'a> {
             }
             Some(contents) if tells_large(contents) => {
                 let large = contents.large();
-                let (integers, counts) = (large.integers, large.counts);
+                let (integers, counts) = (in_c(combiner, large.integers, 0), large.counts);
                 Self { combiner, integers, addresses: &[], counts, datatypes: &contents.datatypes }
             }
             Some(Contents { integers, addresses, datatypes, .. }) => {
-                Self { combiner, integers: integers.clone(), addresses, counts: Vec::new(), datatypes }
+                let sizes = if combiner == Combiner::Darray { integers[2] as usize } else { 0 };
+                let integers = in_c(combiner, integers.clone(), sizes);
+                Self { combiner, integers, addresses, counts: Vec::new(), datatypes }
             }
         }
     }
+}
+
+/// The integers of a type's contents with C's constants: the order of an array, the distributions of its dimensions and their arguments.
+/// `sizes`: the number of sizes before the distributions.
+fn in_c(combiner: Combiner, mut integers: Vec<i64>, sizes: usize) -> Vec<i64> {
+    const CONSTANTS: [(i64, c_int); 5] = [
+        (Order::C.constant(), MPI_ORDER_C),
+        (Order::Fortran.constant(), MPI_ORDER_FORTRAN),
+        (Distribution::None(None).constant(), MPI_DISTRIBUTE_NONE),
+        (Distribution::Block(None).constant(), MPI_DISTRIBUTE_BLOCK),
+        (Distribution::Cyclic(None).constant(), MPI_DISTRIBUTE_CYCLIC),
+    ];
+    let translate = |integer: &mut i64| {
+        let known = CONSTANTS.iter().find(|(known, _)| known == integer);
+        *integer = known.map_or(*integer, |&(_, constant)| constant.into());
+    };
+    if combiner == Combiner::Darray {
+        let (dimensions, from) = (integers[2] as usize, 3 + sizes);
+        let (distributions, behind) = integers[from..].split_at_mut(dimensions);
+        distributions.iter_mut().for_each(translate);
+        for argument in &mut behind[..dimensions] {
+            if *argument == Distribution::DEFAULT_ARGUMENT {
+                *argument = MPI_DISTRIBUTE_DFLT_DARG.into();
+            }
+        }
+    }
+    if let (Combiner::Darray | Combiner::Subarray, Some(order)) = (combiner, integers.last_mut()) {
+        translate(order);
+    }
+    integers
 }
 
 /// Whether a type was made with large counts, by a constructor that has counts.

@@ -3,6 +3,7 @@
 use std::ffi::{c_int, c_void};
 
 use crate::constants::MPI_UNDEFINED;
+pub(crate) use crate::face::MPI_Status;
 
 macro_rules! handle_types {
     ($($name:ident)*) => { $(
@@ -14,9 +15,22 @@ macro_rules! handle_types {
 }
 
 handle_types! {
-    MPI_Comm MPI_Datatype MPI_Errhandler MPI_File MPI_Group MPI_Info MPI_Message MPI_Op MPI_Request MPI_Session MPI_Win
+    MPI_Comm MPI_Datatype MPI_Errhandler MPI_File MPI_Group MPI_Info MPI_Message MPI_Op MPI_Session MPI_Win
     MPI_T_enum MPI_T_cvar_handle MPI_T_pvar_handle MPI_T_pvar_session MPI_T_event_registration MPI_T_event_instance
 }
+
+/// The handle `MPI_Request`, in the form of the binary interface ([`crate::face`]): an integer, cast to a pointer type as the standard
+/// requires.
+#[cfg(not(face = "mpich"))]
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MPI_Request(pub(crate) usize);
+
+/// The handle `MPI_Request`: an integer.
+#[cfg(face = "mpich")]
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MPI_Request(pub(crate) u32);
 
 /// A function of the program, or a small number that stands for one.
 pub(crate) type Callback = usize;
@@ -29,20 +43,6 @@ pub(crate) type RecvElements = (*mut c_void, i64, MPI_Datatype);
 
 /// Elements at the target of a one-sided call: rank, displacement, count and type.
 pub(crate) type Target = (c_int, i64, i64, MPI_Datatype);
-
-/// `MPI_Status`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct MPI_Status {
-    /// The sender's rank.
-    pub(crate) source: c_int,
-    /// The message's tag.
-    pub(crate) tag: c_int,
-    /// An error code, set only by calls that return several statuses, and in empty statuses.
-    pub(crate) error: c_int,
-    /// Number of bytes received, in two halves; whether the operation was cancelled; two unused numbers.
-    pub(crate) internal: [c_int; 5],
-}
 
 /// A program's array of integers: of type `int`, or of 64 bits each.
 #[derive(Clone, Copy, Debug)]

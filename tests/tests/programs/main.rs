@@ -14,5 +14,6 @@ mod fortran_f08;
 mod hangs;
 mod install;
 mod long_parts;
+mod other_abis;
 mod shmem;
 mod wrappers;

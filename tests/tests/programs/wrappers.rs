@@ -226,6 +226,7 @@ fn each_known_option_is_taken_or_refused_with_the_nearest_one() {
             "WHAT" => format!("tag,TIMESTAMP,dir={}", path("more-output")),
             "WHAT-TO-DISPLAY" => "map,bind".into(),
             "FAULT-TOLERANCE" => "ulfm".into(),
+            "BINARY-INTERFACE" => "mpich".into(),
             "SECONDS" => "60".into(),
             "FORMAT" => "json".into(),
             "PID-FILE" => path("pid"),

@@ -9,8 +9,9 @@ use std::sync::atomic::AtomicPtr;
 use std::sync::{Mutex, PoisonError};
 
 use crate::constants::{
-    MPI_COMM_DUP_FN, MPI_COMM_NULL_COPY_FN, MPI_SUCCESS, MPI_TAG_UB, MPI_UNIVERSE_SIZE,
-    MPI_WIN_CREATE_FLAVOR, MPI_WIN_DISP_UNIT, MPI_WIN_MODEL, MPI_WIN_SIZE,
+    MPI_APPNUM, MPI_COMM_DUP_FN, MPI_COMM_NULL_COPY_FN, MPI_HOST, MPI_IO, MPI_LASTUSEDCODE, MPI_SUCCESS,
+    MPI_TAG_UB, MPI_UNIVERSE_SIZE, MPI_WIN_CREATE_FLAVOR, MPI_WIN_DISP_UNIT, MPI_WIN_MODEL, MPI_WIN_SIZE,
+    MPI_WTIME_IS_GLOBAL,
 };
 use crate::types::{Callback, MPI_Datatype, MPI_Status};
 
@@ -290,10 +291,19 @@ fn value_of(in_c: usize) -> i64 {
 pub(crate) unsafe fn attribute(keyval: c_int, value: usize) -> i64 {
     let at = std::ptr::with_exposed_provenance::<c_int>(value);
     match keyval {
-        // SAFETY: the value of these predefined attributes is the address of an integer (MPI 5.0 sections 9.1.2 and 12.2.6).
-        MPI_TAG_UB..=MPI_UNIVERSE_SIZE | MPI_WIN_DISP_UNIT | MPI_WIN_CREATE_FLAVOR | MPI_WIN_MODEL => unsafe {
-            i64::from(*at)
-        },
+        MPI_TAG_UB
+        | MPI_IO
+        | MPI_HOST
+        | MPI_WTIME_IS_GLOBAL
+        | MPI_APPNUM
+        | MPI_LASTUSEDCODE
+        | MPI_UNIVERSE_SIZE
+        | MPI_WIN_DISP_UNIT
+        | MPI_WIN_CREATE_FLAVOR
+        | MPI_WIN_MODEL => {
+            // SAFETY: the value of these predefined attributes is the address of an integer (MPI 5.0 sections 9.1.2 and 12.2.6).
+            unsafe { i64::from(*at) }
+        }
         // SAFETY: the value of this predefined attribute is the address of an MPI_Aint.
         MPI_WIN_SIZE => unsafe { *at.cast() },
         _ => value_of(value),

@@ -9,14 +9,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::{env, fs, io};
 
+use super::face_names::{FACES, FOLDER};
 use super::{fortran, pages, standard_output, starter, wrapper};
 
 const HELP: &str = "\
 usage: mpi-install --prefix FOLDER
 
 Builds the programs, libraries and headers, and installs them below FOLDER: bin/ (mpicc, mpicxx, mpifort, mpiexec, mpirun, amrun,
-oshcc, oshc++, oshrun), lib/ (libmpi_abi.so.1, libmpi_malloc.so, libsma.so, pkgconfig/mpi.pc, pkgconfig/sma.pc), include/ (mpi.h, mpi-ext.h, mpif.h,
-shmem.h and the like), share/ (manual pages, completions of bash,
+oshcc, oshc++, oshrun), lib/ (libmpi_abi.so.1, libmpi_malloc.so, libsma.so, faces with libmpi.so.12 and libmpi.so.40, pkgconfig/mpi.pc,
+pkgconfig/sma.pc), include/ (mpi.h, mpi-ext.h, mpif.h, shmem.h and the like), share/ (manual pages, completions of bash,
 licences, the sources of the Fortran modules). The modules are compiled for AM_FC or gfortran, if it is there. The folder may be moved afterwards. Debug information is left out (strip).
 Existing files of these names are replaced, also while running programs use them.";
 
@@ -124,17 +125,8 @@ fn build_command(cargo: &OsStr, folder: &Path) -> Option<Command> {
     };
     let mut command = Command::new(cargo);
     command
-        .args([
-            "build",
-            "-p",
-            "mpi-over-am-abi",
-            "-p",
-            "mpi-over-am-malloc",
-            "-p",
-            "am-via-launch",
-            "-p",
-            "am-shmem",
-        ])
+        .args(["build", "-p", "mpi-over-am-abi", "-p", "mpi-over-am-mpich", "-p", "mpi-over-am-openmpi"])
+        .args(["-p", "mpi-over-am-malloc", "-p", "am-via-launch", "-p", "am-shmem"])
         .args(["--profile", profile])
         .arg("--target-dir")
         .arg(folder.parent()?)
@@ -165,6 +157,14 @@ fn install(from: &Path, prefix: &Path) -> io::Result<()> {
     }
     copy(&from.join("libmpi_abi.so"), &lib.join("libmpi_abi.so.1"))?;
     copy(&from.join("libmpi_malloc.so"), &lib.join("libmpi_malloc.so"))?;
+    let of_others = lib.join(FOLDER);
+    fs::create_dir_all(&of_others).map_err(|error| at(&of_others, &error))?;
+    for (_, file, names) in FACES {
+        copy(&from.join(file), &of_others.join(names[0]))?;
+        for name in &names[1..] {
+            replace(&of_others.join(name), |place| symlink(names[0], place))?;
+        }
+    }
     replace(&lib.join("libmpi_abi.so"), |place| symlink("libmpi_abi.so.1", place))?;
     copy(&from.join("libsma.so"), &lib.join("libsma.so"))?;
     replace(&lib.join("liboshmem.so"), |place| symlink("libsma.so", place))?;

@@ -1,6 +1,8 @@
 //! The programs beside the library: compiler wrappers, starters, the installer. All are one program that acts according to the name under
 //! which it is called; an installation has this program once, with links to it.
 
+pub(crate) mod face_names;
+mod faces;
 pub mod fortran;
 pub mod install;
 mod options;

@@ -5,6 +5,8 @@
 
 mod values;
 
+use crate::attributes::PROGRAM;
+use crate::loaded::SAYS_LIBRARY;
 use crate::raise::{INITIAL, INITIAL_WORDS};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
@@ -16,7 +18,7 @@ use std::{env, fs, io};
 use mpi_over_am::{SettingText, Settings, Table, Wanted};
 
 use super::options::{self, Does};
-use super::standard_output;
+use super::{faces, standard_output};
 use values::{largest, report_pid};
 
 /// The text of `--help` and of the manual page.
@@ -50,6 +52,8 @@ For the job:
   --hang-report SECONDS    print what the tasks do whenever one has waited this long and nothing arrived
   --stats [--json]         print at the end what each task did: calls, messages by protocol and peer, queues, sleeps
   --trace FILE             write what each task did, and when, for Perfetto or chrome://tracing (.txt: as a tree; .svg: as a picture)
+  --abi mpich|openmpi      let programs that were built for MPICH, Intel MPI or Open MPI load this library, also if the path of
+                           another one is written in them; without the option, they find this library if they find no other
   --shared-malloc          take large blocks of malloc (64 KiB and more, from MPI_Init on) from memory that all tasks reach by
                            a plain copy: faster long messages; a fork without exec copies the blocks in use
   --output-filename FOLDER write the tasks' output to files in this folder (task-0.stdout, task-0.stderr, ...), each host those of
@@ -90,9 +94,6 @@ fn listed(names: &OsStr) -> Vec<OsString> {
 /// The first argument of this program when it is started as a task.
 const AS_TASK: &str = "--become-program-of-task";
 
-/// Environment variable that tells a task the number of its program, counted from 0, in a job with several programs.
-const PROGRAM: &str = "AM_PROGRAM";
-
 /// Libraries that the system's loader loads before a program's own, separated by colons.
 const PRELOAD: &str = "LD_PRELOAD";
 
@@ -105,17 +106,7 @@ fn malloc_library(own: &Path) -> Result<PathBuf, String> {
     let found = places.into_iter().flatten().find(|place| place.is_file()).ok_or_else(|| {
         format!("--shared-malloc needs {}, which `cargo build --workspace` makes", beside.display())
     })?;
-    if found.as_os_str().as_bytes().iter().any(|byte| b": ".contains(byte)) {
-        let found = found.display();
-        return Err(format!("--shared-malloc: the loader takes no path with a colon or a space: {found}"));
-    }
     Ok(found)
-}
-
-/// The number of the calling task's program, if `mpiexec` has started several.
-#[must_use]
-pub fn program_of_task() -> Option<i32> {
-    env::var(PROGRAM).ok()?.parse().ok()
 }
 
 /// Translates the options and becomes `amrun`. As a task of a job with several programs, becomes the task's program.
@@ -126,7 +117,7 @@ pub fn run(name: &str) -> ExitCode {
         return become_program(name, words);
     }
     match Plan::read(words) {
-        Ok(Request::Run(mut plan)) => match plan.preload_malloc() {
+        Ok(Request::Run(mut plan)) => match plan.prepare_loader() {
             Ok(()) => become_launcher(name, &plan),
             Err(what) => {
                 mpi_over_am::complain!("{name}: {what}");
@@ -187,6 +178,8 @@ struct Plan {
     tasks_a_host: Option<u32>,
     /// Whether `--shared-malloc` was given.
     shares_malloc: bool,
+    /// `--abi`: the binary interface whose library the tasks load, whatever they ask for.
+    interface: Option<String>,
     /// A file of hosts that is used if no other option names hosts.
     default_hosts: Option<OsString>,
     /// Whether there may be no more tasks than processors.
@@ -365,6 +358,7 @@ impl Plan {
             Does::Display => self.display(&option, &text_of(next()?)),
             Does::ReportPid => report_pid(&option, &next()?)?,
             Does::SharedMalloc => self.shares_malloc = true,
+            Does::BinaryInterface => self.interface = Some(text_of(next()?)),
             Does::Pass(name) => self.options.push(name.into()),
             Does::WithFt => match &*text_of(next()?) {
                 "ulfm" | "mpi" => self.options.push("--keep-going".into()),
@@ -395,31 +389,50 @@ impl Plan {
         Ok(None)
     }
 
-    /// Makes the tasks' loader load our `malloc` before all others, including other preloaded libraries.
-    fn preload_malloc(&mut self) -> Result<(), String> {
-        if !self.shares_malloc {
-            return Ok(());
-        }
+    /// Makes the tasks' loader load our `malloc` and the library of `--abi` before all others, including other preloaded libraries, and
+    /// find the libraries for programs of other MPI libraries behind all others.
+    fn prepare_loader(&mut self) -> Result<(), String> {
         let own = own_path()?;
-        let library = malloc_library(&own)?;
-        let with_ours = |others: &OsStr| {
-            let mut all = library.as_os_str().to_owned();
-            if !others.is_empty() {
-                all.push(":");
-                all.push(others);
-            }
-            assignment(PRELOAD.into(), all)
-        };
+        let mut preloaded = Vec::new();
+        if self.shares_malloc {
+            preloaded.push(malloc_library(&own)?);
+        }
+        if let Some(interface) = &self.interface {
+            preloaded.push(faces::library(&own, interface)?);
+        }
+        if let Some(other) = preloaded.iter().find(|library| !faces::is_plain(library)) {
+            return Err(format!("the loader takes no path with a colon or a space: {}", other.display()));
+        }
+        if !preloaded.is_empty() {
+            self.change(PRELOAD, |others| {
+                let mut all = OsString::new();
+                for library in &preloaded {
+                    all = faces::behind(&all, library);
+                }
+                if others.is_empty() { all } else { faces::behind(&all, Path::new(others)) }
+            });
+        }
+        if let Some(folder) = faces::folder(&own).filter(|folder| faces::is_plain(folder)) {
+            self.change(faces::SEARCHED, |users| faces::behind(users, &folder));
+        }
+        if self.options.iter().any(|option| option == "--verbose") {
+            self.pass("--env", assignment(SAYS_LIBRARY.into(), "1".into()));
+        }
+        Ok(())
+    }
+
+    /// Changes a variable of all tasks: the one that they inherit, and those that options set.
+    fn change(&mut self, name: &str, change: impl Fn(&OsStr) -> OsString) {
+        let with_ours = |value: &OsStr| assignment(name.into(), change(value));
         let all = self.sections.iter_mut().flat_map(|section| &mut section.variables);
         for variable in all.chain(&mut self.options) {
-            let others = variable.as_bytes().strip_prefix(PRELOAD.as_bytes());
-            if let Some(others) = others.and_then(|rest| rest.strip_prefix(b"=")) {
-                *variable = with_ours(OsStr::from_bytes(others));
+            let value = variable.as_bytes().strip_prefix(name.as_bytes());
+            if let Some(value) = value.and_then(|rest| rest.strip_prefix(b"=")) {
+                *variable = with_ours(OsStr::from_bytes(value));
             }
         }
-        let inherited = env::var_os(PRELOAD).unwrap_or_default();
+        let inherited = env::var_os(name).unwrap_or_default();
         self.options.splice(0..0, ["--env".into(), with_ours(&inherited)]);
-        Ok(())
     }
 
     /// The arguments for the launcher.
