@@ -10,7 +10,7 @@ use am_core_engine::protocol::{Engine, Front};
 use crate::buffer::{InlineBytes, Owner, engine_over};
 use crate::counter::{Counter, CounterName};
 use crate::error::{Error, Result};
-use crate::fabric::{Fabric, Peer, SystemError, Waker, World};
+use crate::fabric::{Fabric, Peer, SystemError, UnderWay, Waker, World};
 use crate::handler::{Answer, HandlerId, HandlerSet, HandlerTable, Message};
 use crate::handler_thread::HandlerThread;
 use crate::in_handler;
@@ -52,6 +52,29 @@ pub struct Context<F: Fabric, H: HandlerSet = HandlerTable> {
     pub(crate) go_on: bool,
     /// How long a wait for a counter lasts without any arrival before it fails.
     pub(crate) timeout: Option<Duration>,
+    /// What the layer above waits for: see [`describe_wait`](Self::describe_wait).
+    pub(crate) described: Option<Description>,
+}
+
+/// Tells what a layer above waits for, when the report of a hang asks.
+pub struct Description(Box<dyn Fn() -> UnderWay + Send>);
+
+impl Description {
+    /// A description by `describe`, which is called while the task waits, at most once a second.
+    #[must_use]
+    pub fn new(describe: impl Fn() -> UnderWay + Send + 'static) -> Self {
+        Self(Box::new(describe))
+    }
+
+    pub(crate) fn get(&self) -> UnderWay {
+        (self.0)()
+    }
+}
+
+impl std::fmt::Debug for Description {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.get().fmt(f)
+    }
 }
 
 /// The limits of a context (`LAPI_Qenv`).
@@ -123,6 +146,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             calls_at_once: 0,
             go_on: false,
             timeout: None,
+            described: None,
         }
     }
 
@@ -159,6 +183,12 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     pub fn set_go_on(&mut self, go_on: bool) {
         self.go_on = go_on;
         self.engine.attention = true;
+    }
+
+    /// Sets what the layer above waits for in the waits of this context, for the report of a hang: something that am-core does not know,
+    /// such as a word of memory that another task is to change. `None`: only what am-core knows is reported.
+    pub fn describe_wait(&mut self, description: Option<Description>) {
+        self.described = description;
     }
 
     /// This task.

@@ -194,7 +194,7 @@ pub use am_core_engine::{counter, error, fabric, task, transfer, vector};
 pub use am_core_engine::protocol::statistics::Statistics;
 pub use buffer::{Access, Exposed, JobBuffer, RemoteAddress};
 pub use call::{Function, Local};
-pub use context::{Context, Limits};
+pub use context::{Context, Description, Limits};
 pub use counter::{Counter, CounterName};
 pub use error::{Error, Result};
 pub use handler::{Answer, Completion, HandlerId, Message, Reply};

@@ -153,6 +153,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         let mut facts = self.engine.wait_facts();
         (facts.may_end_alone, facts.has_threads) = (may_end_alone, has_threads);
         self.handlers.add_to_facts(&mut facts);
+        facts.operations.extend(self.described.as_ref().map(crate::context::Description::get));
         self.fabric.world_mut().note_wait(facts);
     }
 

@@ -1,6 +1,6 @@
 /* Bad input, one kind in each run: the job ends with an error that names the call, the argument, the value, the PE. Nothing is written. */
 #include "check.h"
-#include <pthread.h>
+#include <signal.h>
 
 static long word, guard[4] = {1, 2, 3, 4};
 static shmem_team_t team;
@@ -44,6 +44,17 @@ int main(int argc, char **argv) {
         if (me == 0)
             shmem_global_exit(0);
         shmem_long_wait_until(&word, SHMEM_CMP_EQ, 1);
+        break;
+    case 23:
+        shmem_barrier_all();
+        if (me == 1)
+            raise(SIGKILL);
+        shmem_long_wait_until(&word, SHMEM_CMP_EQ, 1);
+        break;
+    case 24:
+        if (me == 0)
+            shmem_long_wait_until(&guard[2], SHMEM_CMP_EQ, 77);
+        shmem_barrier_all();
         break;
     default: break;
     }

@@ -49,6 +49,10 @@ pub struct UnderWay {
 
 impl fmt::Display for UnderWay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A wait until something is so, whoever makes it so.
+        if self.partner.is_none() && self.details.starts_with("until ") {
+            return write!(f, "{} {}", self.what, self.details);
+        }
         let direction = match &self.what {
             what if what.contains("receive") => "from",
             what if what.contains("lock") => "of",
@@ -75,5 +79,7 @@ mod tests {
         assert_eq!(alloc::format!("{receive}"), "receive from any task, any tag");
         let send = UnderWay { what: "send".into(), partner: Some(TaskId(0)), details: String::new() };
         assert_eq!(alloc::format!("{send}"), "send to task 0");
+        let until = UnderWay { what: "wait".into(), partner: None, details: "until it is 1".into() };
+        assert_eq!(alloc::format!("{until}"), "wait until it is 1");
     }
 }

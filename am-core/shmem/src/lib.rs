@@ -35,6 +35,7 @@ mod second_mapping;
 mod setup;
 mod signal;
 mod statics;
+mod symbols;
 mod symmetric_heap;
 mod team;
 mod tokens;

@@ -35,6 +35,15 @@ pub(crate) unsafe fn init(call: &str) {
     if try_world().is_some() {
         return;
     }
+    // SAFETY: asks the loader for a name.
+    if !unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"MPI_Init".as_ptr()) }.is_null() {
+        fail(
+            call,
+            format_args!(
+                "this program is linked to a library of MPI, too, and one process cannot be a task of both: use one of the two"
+            ),
+        );
+    }
     let heap_bytes = match heap_bytes() {
         Ok(bytes) => bytes,
         Err(what) => fail(call, format_args!("{what}")),

@@ -23,6 +23,13 @@ struct Program {
     /// Whole pages, as addresses.
     segments: Vec<(usize, usize)>,
     identity: u64,
+    /// What is added to the addresses in its file.
+    base: usize,
+}
+
+/// What is added to the addresses in the program's file.
+pub(crate) fn base() -> usize {
+    find().base
 }
 
 /// Collective: makes the program's static data symmetric. No other thread of the program may run.
@@ -80,7 +87,7 @@ fn find() -> Program {
         }
         1
     }
-    let mut program = Program { segments: Vec::new(), identity: 0 };
+    let mut program = Program { segments: Vec::new(), identity: 0, base: 0 };
     // SAFETY: the function has the type that the loader calls, and does not unwind.
     unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut program).cast()) };
     program
@@ -116,5 +123,5 @@ unsafe fn of_headers(base: usize, headers: &[libc::Elf64_Phdr]) -> Program {
             segments.push((from, to));
         }
     }
-    Program { segments, identity: hasher.finish() }
+    Program { segments, identity: hasher.finish(), base }
 }

@@ -5,6 +5,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use am_core::Description;
+use am_core::fabric::UnderWay;
+use am_core::task::TaskId;
+
 use crate::objects::{Members, SLOTS};
 use crate::wait;
 use crate::world::{self, HEADER_BYTES, World};
@@ -32,7 +36,7 @@ fn store(call: &str, world: &World, pe: u32, offset: usize, bytes: &[u8]) {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), part.add(offset), bytes.len());
         },
         None => {
-            let to = world.heap_memory.address(am_core::task::TaskId(pe), offset as u64, bytes.len() as u64);
+            let to = world.heap_memory.address(TaskId(pe), offset as u64, bytes.len() as u64);
             let put =
                 to.and_then(|to| world.shared.with(|context| context.put(to, bytes, Default::default())));
             put.unwrap_or_else(|error| world::fail_by(call, &error));
@@ -64,7 +68,16 @@ pub(crate) fn receive(call: &str, world: &World, slot: u32, from: u32) {
     let word = own_cell(world, slot, from);
     // SAFETY: as in `send`.
     let word = unsafe { AtomicU64::from_ptr(word.cast()) };
-    wait::block(call, || word.load(Ordering::Acquire) >= count);
+    let about = || {
+        let call = call.to_owned();
+        let partner = Some(TaskId(from));
+        Description::new(move || UnderWay {
+            what: format!("receive for {call}").into(),
+            partner,
+            details: String::new(),
+        })
+    };
+    wait::block(call, || word.load(Ordering::Acquire) >= count, about);
 }
 
 fn own_cell(world: &World, slot: u32, from: u32) -> *mut u8 {

@@ -9,7 +9,10 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use am_atomics::Width;
+use am_core::Description;
+use am_core::fabric::UnderWay;
 
+use crate::symbols;
 use crate::types::Word;
 use crate::world::{self, fail, world};
 
@@ -27,6 +30,19 @@ pub(crate) enum Compare {
     LessOrEqual,
     Less,
     GreaterOrEqual,
+}
+
+impl std::fmt::Display for Compare {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Equal => "is",
+            Self::NotEqual => "is not",
+            Self::Greater => "is greater than",
+            Self::LessOrEqual => "is at most",
+            Self::Less => "is less than",
+            Self::GreaterOrEqual => "is at least",
+        })
+    }
 }
 
 impl Compare {
@@ -75,8 +91,8 @@ unsafe fn load<T: Word>(at: *const T) -> T {
     T::from_bits(bits)
 }
 
-/// Waits until `holds`.
-pub(crate) fn block(call: &str, mut holds: impl FnMut() -> bool) {
+/// Waits until `holds`. `about` tells the report of a hang what that is.
+pub(crate) fn block(call: &str, mut holds: impl FnMut() -> bool, about: impl FnOnce() -> Description) {
     if holds() {
         return;
     }
@@ -89,12 +105,12 @@ pub(crate) fn block(call: &str, mut holds: impl FnMut() -> bool) {
             }
         }
     }
-    sleep(call, world, &mut holds);
+    sleep(call, world, &mut holds, about());
 }
 
 #[cold]
 #[inline(never)]
-fn sleep(call: &str, world: &world::World, holds: &mut dyn FnMut() -> bool) {
+fn sleep(call: &str, world: &world::World, holds: &mut dyn FnMut() -> bool, about: Description) {
     // SeqCst: the store is visible before the looks below.
     world.asleep().fetch_add(1, Ordering::SeqCst);
     let settled = Instant::now() + SETTLE;
@@ -105,9 +121,17 @@ fn sleep(call: &str, world: &world::World, holds: &mut dyn FnMut() -> bool) {
     }
     if !is_over {
         let exit = world.exit_word(world.me);
-        let waited = world.shared.wait_for(|_| {
+        let mut about = Some(about);
+        let waited = world.shared.wait_for(|context| {
+            if let Some(about) = about.take() {
+                context.describe_wait(Some(about));
+            }
             let must_end = exit.is_some_and(|word| word.load(Ordering::Acquire) != 0);
-            Ok((must_end || holds()).then_some(must_end))
+            let is_over = must_end || holds();
+            if is_over {
+                context.describe_wait(None);
+            }
+            Ok(is_over.then_some(must_end))
         });
         match waited {
             Ok(false) => {}
@@ -118,20 +142,42 @@ fn sleep(call: &str, world: &world::World, holds: &mut dyn FnMut() -> bool) {
     world.asleep().fetch_sub(1, Ordering::Relaxed);
 }
 
+/// "shmem_long_wait_until until flag (static data) is 1; it is 0".
+fn about_word<T: Word>(call: &str, at: *const T, compare: Compare, value: T) -> Description {
+    let (call, name, at) = (call.to_owned(), symbols::name_of(at.addr()), at.expose_provenance());
+    let wanted = format!("{compare} {value}");
+    Description::new(move || {
+        // SAFETY: the word that a thread of this process waits for, which it keeps meanwhile.
+        let seen = unsafe { load(std::ptr::with_exposed_provenance::<T>(at)) };
+        let details = format!("until {name} {wanted}; it is {seen}");
+        UnderWay { what: call.clone().into(), partner: None, details }
+    })
+}
+
+/// A wait for one of many words.
+fn about_words<T>(call: &str, at: *const T, count: usize) -> Description {
+    let (call, name) = (call.to_owned(), symbols::name_of(at.addr()));
+    Description::new(move || {
+        let details = format!("until words of {name} change ({count} words)");
+        UnderWay { what: call.clone().into(), partner: None, details }
+    })
+}
+
 pub(crate) unsafe fn until<T: Word>(call: &str, ivar: *const T, cmp: c_int, value: T) {
     check(call, ivar);
     let compare = Compare::of(call, cmp);
-    block(call, || compare.holds(unsafe { load(ivar) }, value));
+    block(call, || compare.holds(unsafe { load(ivar) }, value), || about_word(call, ivar, compare, value));
 }
 
 pub(crate) unsafe fn signal(call: &str, sig_addr: *const u64, cmp: c_int, value: u64) -> u64 {
     check(call, sig_addr);
     let compare = Compare::of(call, cmp);
     let mut seen = 0;
-    block(call, || {
+    let holds = || {
         seen = unsafe { load(sig_addr) };
         compare.holds(seen, value)
-    });
+    };
+    block(call, holds, || about_word(call, sig_addr, compare, value));
     seen
 }
 
@@ -233,10 +279,11 @@ impl<T: Word> Words<T> {
         }
         let begin = next_begin() % self.count;
         let mut found = None;
-        block(call, || {
+        let holds = || {
             found = self.any(begin);
             found.is_some()
-        });
+        };
+        block(call, holds, || about_words(call, self.at, self.count));
         found.unwrap_or(usize::MAX)
     }
 
@@ -245,10 +292,11 @@ impl<T: Word> Words<T> {
             return 0;
         }
         let mut found = 0;
-        block(call, || {
+        let holds = || {
             found = unsafe { self.some(indices) };
             found > 0
-        });
+        };
+        block(call, holds, || about_words(call, self.at, self.count));
         found
     }
 
@@ -285,7 +333,7 @@ macro_rules! of_words {
     ($($all:ident $any:ident $some:ident $test_all:ident $test_any:ident $test_some:ident $value:ty, $values:ident;)*) => {$(
         pub(crate) unsafe fn $all<T: Word>(call: &str, ivars: *const T, count: usize, status: *const c_int, cmp: c_int, value: $value) {
             let words = Words::of(call, ivars, count, status, cmp, Values::$values(value));
-            block(call, || words.all());
+            block(call, || words.all(), || about_words(call, ivars, count));
         }
 
         pub(crate) unsafe fn $any<T: Word>(call: &str, ivars: *const T, count: usize, status: *const c_int, cmp: c_int, value: $value) -> usize {

@@ -73,6 +73,13 @@ fn bad_input_is_an_error_that_names_it() {
     let mut compile = Command::new(programs::folder().join("oshcc"));
     let (good, said) = run(compile.args(programs::compiler_options()).arg(source).arg("-o").arg(&program));
     assert!(good, "{said}");
+    // The report of a hang names the call, the variable, what is waited for and what is there, and who waits for whom.
+    let mut hang = Command::new(programs::folder().join("oshrun"));
+    hang.args(["-n", "2", "--hang-report", "2", "--timeout", "12"]).arg(&program).arg("24");
+    let (good, said) = run(&mut hang);
+    let words = "shmem_long_wait_until until guard + 16 is 77; it is 3";
+    assert!(!good && said.contains(words), "{said}");
+    assert!(said.contains("receive for shmem_barrier_all from task 0"), "{said}");
     let start = |kind: usize| {
         let mut command = Command::new(programs::folder().join("oshrun"));
         command.args(["-n", "2", "--timeout", "60"]).arg(&program).arg(kind.to_string());
@@ -104,6 +111,10 @@ fn bad_input_is_an_error_that_names_it() {
         let (good, said) = run(&mut start(kind));
         assert!(!good && words.iter().all(|word| said.contains(word)), "kind {kind}: {said}");
     }
+    // A death ends the job: the others' error names it and its cause.
+    let (good, said) = run(&mut start(23));
+    let dead = "shmem_long_wait_until at PE 0: task 1 has failed (task 1 was killed by signal 9 (SIGKILL))";
+    assert!(!good && said.contains(dead), "{said}");
     let status = start(21).status().expect("oshrun starts");
     assert_eq!(status.code(), Some(23), "shmem_global_exit(23)");
     let (good, said) = run(&mut start(22));
@@ -136,4 +147,32 @@ fn different_programs_are_refused() {
     let mut start = Command::new(programs::folder().join("oshrun"));
     let (good, said) = run(start.args(["-n", "1"]).arg(&names[0]).args([":", "-n", "1"]).arg(&names[1]));
     assert!(!good && said.contains("shmem_init") && said.contains("the identity of its program"), "{said}");
+}
+
+#[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
+fn examples_check_themselves() {
+    for name in ["hello", "halo", "work_queue"] {
+        let source = format!("../am-core/shmem/examples/{name}.c");
+        programs::compile_and_run("oshcc", &["-O1", "-Wall", "-Wextra", "-Werror", "-lm"], &source);
+    }
+}
+
+/// PEs on several hosts: words and tokens travel as messages, and PEs that compute take them (the test's hosts are agents on this machine).
+#[test]
+#[cfg_attr(not(has_libfabric), ignore = "libfabric.so.1 was not found")]
+#[cfg_attr(all(has_libfabric, not(has_cc)), ignore = "no C compiler (cc) was found")]
+fn programs_run_on_hosts() {
+    programs::build();
+    let scratch = Scratch::new("shmem-hosts");
+    for name in ["atomics", "waits", "collectives"] {
+        let program = scratch.path().join(name);
+        let source = format!("{}/shmem/{name}.c", env!("CARGO_MANIFEST_DIR"));
+        let mut compile = Command::new(programs::folder().join("oshcc"));
+        compile.args(["-std=gnu11", "-O1", "-pthread", "-DHOSTS=1"]).args(programs::compiler_options());
+        let (good, said) = run(compile.arg(source).arg("-o").arg(&program));
+        assert!(good, "{name}: {said}");
+        let (good, said) = run(programs::amrun_on_hosts(&scratch, 3, "a:2,b").arg(&program));
+        assert!(good && said.contains("all good"), "{name}: {said}");
+    }
 }
