@@ -130,13 +130,13 @@ fn main() -> Fallible<()> {
     println!("cargo:rustc-env=MPI_FUNCTIONS_THERE={there}");
     println!("cargo:rustc-env=MPI_FUNCTIONS={}", standard.len());
     name_with_version(&out, face)?;
-    if face != Face::Standard {
-        return Ok(());
-    }
     let routines = fortran::routines(&standard)?;
     let of_module_ext = fortran::routines(&extended)?;
     let exports = [fortran::exports(&routines)?, fortran::exports(&of_module_ext)?].concat();
     fs::write(out.join("fortran_exports.rs"), exports)?;
+    if face != Face::Standard {
+        return Ok(());
+    }
     fs::write(out.join("mpi_ext.f90"), fortran_text::extension(&of_extension, &of_module_ext)?)?;
     fs::write(out.join("mpif.h"), fortran_text::mpif(&constants)?)?;
     fs::write(out.join("mpi.f90"), fortran_text::module(&routines)?)?;

@@ -78,7 +78,11 @@ pub fn header(interface: &str) -> String {
     let mut values: BTreeMap<&str, &str> = table
         .lines()
         .filter(|line| !line.starts_with('#'))
-        .filter_map(|line| line.split_once(' ').map(|(name, value)| (name, value.trim())))
+        .filter_map(|line| {
+            // Behind the value, the integer in Fortran.
+            let mut words = line.split_whitespace();
+            Some((words.next()?, words.next()?))
+        })
         .collect();
     let symbols =
         SYMBOLS.into_iter().filter(|(of, ..)| *of == interface).map(|(_, name, value)| (name, value));

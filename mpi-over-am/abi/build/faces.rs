@@ -11,7 +11,7 @@ use crate::face_names::{FACES, FOLDER};
 use crate::{Fallible, Parameter, Prototype};
 
 /// The handles whose numbers differ between the program and the library. Requests have the program's numbers everywhere.
-const CONVERTED: [&str; 10] = [
+pub(crate) const CONVERTED: [&str; 10] = [
     "MPI_Comm",
     "MPI_Datatype",
     "MPI_Errhandler",
@@ -160,11 +160,15 @@ pub(crate) fn openmpi_objects(constants: &[Constant], table: &BTreeMap<String, S
         _ => 0x200,
     };
     let mut rows = BTreeMap::new();
+    let mut in_fortran = String::new();
     for Constant { name, kind, value } in constants {
-        if let (Kind::Handle(of), Some(symbol)) = (kind, table.get(name))
-            && number(symbol).is_err()
+        if let (Kind::Handle(of), Some(row)) = (kind, table.get(name))
+            && number(row).is_err()
         {
-            rows.insert(symbol.clone(), (size(of), *value));
+            let (symbol, integer) = row.split_once(' ').unwrap_or((row, ""));
+            if rows.insert(symbol.to_owned(), (size(of), *value)).is_none() && !integer.is_empty() {
+                writeln!(in_fortran, "    ({value}, {}),", integer.trim())?;
+            }
         }
     }
     // Types that the standard does not have.
@@ -187,6 +191,11 @@ pub(crate) fn openmpi_objects(constants: &[Constant], table: &BTreeMap<String, S
         writeln!(text, "{symbol} {size} {value}")?;
     }
     writeln!(text, "}}")?;
+    writeln!(
+        text,
+        "/// The standard's numbers of predefined handles, and the interface's integers for them in Fortran."
+    )?;
+    writeln!(text, "const IN_FORTRAN: &[(usize, c_int)] = &[\n{in_fortran}];")?;
     Ok(text)
 }
 

@@ -98,8 +98,14 @@ pub(crate) fn routines(prototypes: &BTreeMap<String, Prototype>) -> Fallible<Vec
     Ok(routines)
 }
 
+/// The type of a parameter of the exported C function.
+fn kind_in_c(Parameter { kind, base, .. }: &Parameter) -> String {
+    let is_handle = base == "MPI_Request" || crate::faces::CONVERTED.contains(&base.as_str());
+    if is_handle { kind.replace(base.as_str(), &format!("Raw<{base}>")) } else { kind.clone() }
+}
+
 fn routine(name: &str, prototype: &Prototype, suffix: &'static str) -> Fallible<Routine> {
-    let kinds: Vec<_> = prototype.parameters.iter().map(|parameter| parameter.kind.as_str()).collect();
+    let kinds: Vec<_> = prototype.parameters.iter().map(kind_in_c).collect();
     let mut routine = Routine {
         name: name.to_owned(),
         suffix,
@@ -314,12 +320,12 @@ fn argument(routine: &mut Routine, prototype: &Prototype, parameter: &Parameter)
         }
         (handle, _) if handle.starts_with("MPI_") => (
             "*const c_int".to_owned(),
-            format!("{handle}(*{name} as u32 as usize)"),
+            format!("{handle}::from_integer(*{name}).to_raw()"),
             "integer :: {name}".to_owned(),
         ),
         (handle, _) if handle.starts_with("*mut MPI_") && !is_array => {
-            writeln!(before, "let mut c_{name} = {base}(*{name} as u32 as usize);")?;
-            writeln!(after, "*{name} = c_{name}.0 as c_int;")?;
+            writeln!(before, "let mut c_{name} = {base}::from_integer(*{name}).to_raw();")?;
+            writeln!(after, "*{name} = {base}::from_raw(c_{name}).to_integer();")?;
             ("*mut c_int".to_owned(), format!("&raw mut c_{name}"), "integer :: {name}".to_owned())
         }
         (handle, _) if handle.contains(" MPI_") => {
@@ -329,9 +335,15 @@ fn argument(routine: &mut Routine, prototype: &Prototype, parameter: &Parameter)
                 true => ("*mut c_int", "mut ", "as_mut_ptr"),
                 false => ("*const c_int", "", "as_ptr"),
             };
-            writeln!(before, "let {mutable}c_{name} = convert::handles({name}, {count}, {base});")?;
+            writeln!(
+                before,
+                "let {mutable}c_{name} = convert::handles({name}, {count}, |number| {base}::from_integer(number).to_raw());"
+            )?;
             if goes_out {
-                writeln!(after, "convert::store({name}, &c_{name}, |handle| handle.0);")?;
+                writeln!(
+                    after,
+                    "convert::store({name}, &c_{name}, |&handle| {base}::from_raw(handle).to_integer());"
+                )?;
             }
             (declared.to_owned(), format!("c_{name}.{call}()"), "integer :: {name}(*)".to_owned())
         }

@@ -16,7 +16,6 @@ use crate::engine::Communicator;
 use crate::errors::on_communicator;
 use crate::face::Handle as _;
 use crate::failure::{Failure, Outcome, call_program, not_null};
-#[cfg(face = "standard")]
 use crate::fortran::OwnedState;
 use crate::state::Mpi;
 use crate::types::{Callback, MPI_Comm, MPI_Datatype, MPI_File, MPI_Session, MPI_Win};
@@ -60,7 +59,6 @@ pub(crate) fn create_keyval(
 ) -> Outcome<()> {
     let at = not_null(at)?;
     let extra = extra_state.expose_provenance();
-    #[cfg(face = "standard")]
     let fortran = OwnedState::of((copy, delete), extra_state);
     let number = mpi.keyvals.borrow_mut().free_number();
     let keyval = Keyval::new(
@@ -70,7 +68,6 @@ pub(crate) fn create_keyval(
                 return Ok((copy == DUPLICATE).then_some(value));
             }
             // The state of a Fortran program lives as long as the key.
-            #[cfg(face = "standard")]
             let _ = &fortran;
             // SAFETY: the program gave a function of this type (MPI 5.0 section 7.7.2); the two predefined ones, which are numbers, were
             // handled above.

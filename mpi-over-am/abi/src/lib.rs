@@ -51,7 +51,6 @@ mod failure;
 mod failures;
 mod file_access;
 mod files;
-#[cfg(face = "standard")]
 mod fortran;
 mod generalized;
 mod generalized_calls;
@@ -161,15 +160,16 @@ mod exports {
 }
 
 /// The exported routines of Fortran, made by the build script.
-#[cfg(face = "standard")]
 mod fortran_exports {
     #![expect(unreachable_pub, reason = "Fortran reaches them")]
+    #![expect(clippy::type_complexity, reason = "the types of the C functions that they call")]
     #![expect(
         clippy::undocumented_unsafe_blocks,
         reason = "the standard is their contract, which each hands on to its implementation"
     )]
     use std::ffi::{c_char, c_int, c_void};
 
+    use crate::face::{Handle as _, Raw};
     use crate::fortran::convert::Found;
     use crate::fortran::{callbacks, convert, sentinels, text};
     use crate::types::*;

@@ -148,3 +148,30 @@ fn two_libraries_in_a_process_are_refused() {
     assert!(!good && said.contains("two MPI libraries"), "{said}");
     assert!(INTERFACES.iter().all(|(_, library)| said.contains(library)), "{said}");
 }
+
+/// A Fortran program with another library's numbers and common blocks.
+#[test]
+#[cfg_attr(not(has_gfortran), ignore = "no Fortran compiler (gfortran) was found")]
+fn fortran() {
+    programs::build();
+    for (interface, library) in INTERFACES {
+        let scratch = Scratch::new("abi_fortran");
+        let program = scratch.path().join("program");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("fortran/other_abi.F90");
+        let mut compile = Command::new("gfortran");
+        compile
+            .args(["-w", "-fallow-argument-mismatch"])
+            .args((interface == "openmpi").then_some("-DOPEN_MPI"));
+        let (good, said) = run(compile
+            .arg(source)
+            .arg("-o")
+            .arg(&program)
+            .arg("-L")
+            .arg(faces())
+            .arg(format!("-l:{library}")));
+        assert!(good, "{said}");
+        let mut start = Command::new(programs::folder().join("mpiexec"));
+        let (good, said) = run(start.args(["-n", "3"]).arg(program));
+        assert!(good && said.contains("all good"), "{interface}: {said}");
+    }
+}

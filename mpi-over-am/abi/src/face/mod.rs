@@ -30,7 +30,6 @@ pub(crate) trait Handle: Copy + PartialEq {
     ///
     /// # Safety
     /// The value must be what its type promises: if it is an address, that of an object of the interface.
-    #[cfg(not(face = "standard"))]
     unsafe fn from_raw(raw: Self::Raw) -> Self;
 
     /// The handle for the program.

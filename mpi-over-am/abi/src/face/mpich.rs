@@ -280,3 +280,8 @@ unsafe extern "C" fn MPIX_GPU_query_support(_kind: c_int, is_supported: *mut c_i
 
 /// The words behind the library's own name in `MPI_Get_library_version`, by which programs know the interface.
 pub(crate) const LIKE: &str = " (with the binary interface of MPICH Version: 4.1)";
+
+/// The integer in Fortran of a handle that was passed as a word ([`Handle::to_word`]).
+pub(crate) fn integer_of_word(word: usize) -> c_int {
+    word as c_int
+}

@@ -78,8 +78,23 @@ fn raw_of(number: usize) -> usize {
     }
 }
 
+/// The integer of a handle in Fortran.
+pub(crate) fn integer_of(number: usize) -> c_int {
+    let known = IN_FORTRAN.iter().find(|(known, _)| *known == number);
+    known.map_or(number as c_int, |&(_, integer)| integer)
+}
+
+/// The number of the handle that an integer of Fortran stands for. `from`: the number of the null handle of its kind.
+fn number_in(integer: c_int, from: usize) -> usize {
+    let last = if from == 0x200 { NUMBERS } else { from + 8 };
+    // Operations have numbers in four groups of eight.
+    let last = if from == 0x20 { 0x40 } else { last };
+    let is_it = |&&(number, known): &&(usize, c_int)| known == integer && (from..last).contains(&number);
+    IN_FORTRAN.iter().find(is_it).map_or(integer as u32 as usize, |&(number, _)| number)
+}
+
 macro_rules! addresses {
-    ($($name:ident)*) => { $(
+    ($($name:ident $from:literal)*) => { $(
         impl Handle for $name {
             type Raw = usize;
 
@@ -98,17 +113,21 @@ macro_rules! addresses {
             }
 
             fn to_integer(self) -> c_int {
-                self.0 as c_int
+                integer_of(self.0)
             }
 
-            fn from_integer(number: c_int) -> Self {
-                Self(number as u32 as usize)
+            fn from_integer(integer: c_int) -> Self {
+                Self(number_in(integer, $from))
             }
         }
     )* };
 }
 
-addresses! { MPI_Comm MPI_Datatype MPI_Errhandler MPI_File MPI_Group MPI_Info MPI_Message MPI_Op MPI_Session MPI_Win }
+// The numbers of the predefined handles of each kind begin at multiples of eight; `number_in` needs the first one of each kind.
+addresses! {
+    MPI_Comm 0x100 MPI_Datatype 0x200 MPI_Errhandler 0x140 MPI_File 0x118 MPI_Group 0x108 MPI_Info 0x130 MPI_Message 0x128
+    MPI_Op 0x20 MPI_Session 0x120 MPI_Win 0x110
+}
 
 impl Handle for MPI_Request {
     type Raw = Self;
@@ -126,23 +145,26 @@ impl Handle for MPI_Request {
     }
 
     fn to_integer(self) -> c_int {
-        // The number of a null request is below those of all others.
-        if self == Self::null() { NULL_REQUEST } else { self.0 as c_int }
+        if self == Self::null() { integer_of(NULL_REQUEST) } else { self.0 as c_int }
     }
 
     fn from_integer(number: c_int) -> Self {
-        if number == NULL_REQUEST { Self::null() } else { Self(number as u32 as usize | NO_ADDRESS) }
+        if number == integer_of(NULL_REQUEST) {
+            Self::null()
+        } else {
+            Self(number as u32 as usize | NO_ADDRESS)
+        }
     }
 }
 
-/// The integer of `MPI_REQUEST_NULL`: the standard's number, which the object has.
-const NULL_REQUEST: c_int = objects::ompi_request_null.0 as c_int;
+/// The standard's number of `MPI_REQUEST_NULL`, which its object has.
+const NULL_REQUEST: usize = objects::ompi_request_null.0;
 
 impl MPI_Request {
     /// `MPI_REQUEST_NULL`.
     #[inline(always)]
     pub(crate) fn null() -> Self {
-        Self(raw_of(NULL_REQUEST as usize))
+        Self(raw_of(NULL_REQUEST))
     }
 
     #[inline(always)]
@@ -159,8 +181,8 @@ impl MPI_Request {
 /// What this interface is.
 pub(crate) const NAME: &str = "the binary interface of Open MPI";
 
-/// `MPI_Status`.
-#[repr(C)]
+/// `MPI_Status`. A Fortran status is the same bytes, at the address of an integer.
+#[repr(C, packed(4))]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MPI_Status {
     /// The sender's rank.
@@ -276,3 +298,9 @@ no_gpu! { MPIX_Query_cuda_support MPIX_Query_rocm_support MPIX_Query_ze_support 
 
 /// The words behind the library's own name in `MPI_Get_library_version`, by which programs know the interface.
 pub(crate) const LIKE: &str = " (with the binary interface of Open MPI v5.0.0)";
+
+/// The integer in Fortran of a handle that was passed as a word ([`Handle::to_word`]).
+pub(crate) fn integer_of_word(word: usize) -> c_int {
+    // SAFETY: the library passes its own handles.
+    integer_of(unsafe { number_of(word) })
+}

@@ -16,6 +16,12 @@ macro_rules! numbers {
         impl Handle for $name {
             type Raw = Self;
 
+            #[inline(always)]
+            unsafe fn from_raw(raw: Self) -> Self {
+                raw
+            }
+
+            #[inline(always)]
             fn to_raw(self) -> Self {
                 self
             }
@@ -24,11 +30,13 @@ macro_rules! numbers {
                 self.0
             }
 
+            #[inline(always)]
             fn to_integer(self) -> c_int {
                 // Handles are below 2^31.
                 self.0 as c_int
             }
 
+            #[inline(always)]
             fn from_integer(number: c_int) -> Self {
                 Self(number as u32 as usize)
             }
@@ -109,4 +117,9 @@ impl MPI_Status {
     pub(crate) fn is_cancelled(&self) -> bool {
         self.internal[CANCELLED] != 0
     }
+}
+
+/// The integer in Fortran of a handle that was passed as a word ([`Handle::to_word`]).
+pub(crate) fn integer_of_word(word: usize) -> c_int {
+    word as c_int
 }

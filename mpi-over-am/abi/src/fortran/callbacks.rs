@@ -13,6 +13,7 @@ use crate::constants::{
     MPI_TAG_UB, MPI_UNIVERSE_SIZE, MPI_WIN_CREATE_FLAVOR, MPI_WIN_DISP_UNIT, MPI_WIN_MODEL, MPI_WIN_SIZE,
     MPI_WTIME_IS_GLOBAL,
 };
+use crate::face::{Handle as _, Raw, integer_of_word};
 use crate::types::{Callback, MPI_Datatype, MPI_Status};
 
 /// The extra state that C carries for a Fortran program: the program's own state, and its functions. That of a generalized request is freed
@@ -136,7 +137,7 @@ macro_rules! attribute_functions {
             unsafe {
                 let kept = Kept::of(state);
                 let function: Copy<$kind> = std::mem::transmute(kept.functions[0]);
-                let (mut handle, mut keyval, mut code) = (handle as c_int, keyval, MPI_SUCCESS);
+                let (mut handle, mut keyval, mut code) = (integer_of_word(handle), keyval, MPI_SUCCESS);
                 let (mut from, mut copied): ($kind, $kind) = (value_of(value.addr()) as $kind, 0);
                 function(
                     &raw mut handle,
@@ -164,7 +165,7 @@ macro_rules! attribute_functions {
             unsafe {
                 let kept = Kept::of(state);
                 let function: Delete<$kind> = std::mem::transmute(kept.functions[1]);
-                let (mut handle, mut keyval, mut code) = (handle as c_int, keyval, MPI_SUCCESS);
+                let (mut handle, mut keyval, mut code) = (integer_of_word(handle), keyval, MPI_SUCCESS);
                 let mut value = value_of(value.addr()) as $kind;
                 function(
                     &raw mut handle,
@@ -413,7 +414,7 @@ macro_rules! conversions {
 
         unsafe extern "C-unwind" fn $name(
             user: *mut c_void,
-            datatype: MPI_Datatype,
+            datatype: Raw<MPI_Datatype>,
             count: $count,
             file: *mut c_void,
             position: i64,
@@ -423,7 +424,8 @@ macro_rules! conversions {
             // address of each argument; the values at these addresses live until it returns. The caller gives `user` and `file`, the
             // addresses of the data.
             unsafe {
-                let (kept, datatype, mut code) = (Kept::of(state), datatype.0 as c_int, MPI_SUCCESS);
+                let (kept, datatype, mut code) =
+                    (Kept::of(state), MPI_Datatype::from_raw(datatype).to_integer(), MPI_SUCCESS);
                 let function: Conversion<$count> = std::mem::transmute(kept.functions[$place]);
                 function(
                     user,
@@ -448,7 +450,7 @@ conversions! {
 }
 
 unsafe extern "C-unwind" fn extent_in_c(
-    datatype: MPI_Datatype,
+    datatype: Raw<MPI_Datatype>,
     extent: *mut i64,
     state: *mut c_void,
 ) -> c_int {
@@ -456,7 +458,8 @@ unsafe extern "C-unwind" fn extent_in_c(
     // SAFETY: `keep` made the state, and `functions[2]` is the program's extent function. A Fortran function takes the address of each
     // argument; the values at these addresses live until it returns. The caller gives `extent`, the address of the result.
     unsafe {
-        let (kept, datatype, mut code) = (Kept::of(state), datatype.0 as c_int, MPI_SUCCESS);
+        let (kept, datatype, mut code) =
+            (Kept::of(state), MPI_Datatype::from_raw(datatype).to_integer(), MPI_SUCCESS);
         let function: Extent = std::mem::transmute(kept.functions[2]);
         function(&raw const datatype, extent, kept.state.as_ptr().cast_const(), &raw mut code);
         code

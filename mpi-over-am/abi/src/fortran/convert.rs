@@ -19,6 +19,7 @@ use crate::exports::{
     PMPI_Cartdim_get, PMPI_Comm_rank, PMPI_Comm_remote_size, PMPI_Comm_size, PMPI_Comm_test_inter,
     PMPI_Dist_graph_neighbors_count, PMPI_Graph_neighbors_count, PMPI_Topo_test,
 };
+use crate::face::Handle as _;
 use crate::types::MPI_Comm;
 
 /// The C function with this name: a tool's function, if a tool intercepts the library's.
@@ -65,15 +66,15 @@ pub(crate) type Handles<T> = SmallVec<[T; 16]>;
 pub(crate) unsafe fn handles<T>(
     at: *const c_int,
     count: impl Into<i64>,
-    handle: impl Fn(usize) -> T,
+    handle: impl Fn(c_int) -> T,
 ) -> Handles<T> {
-    (0..count.into().max(0) as usize).map(|place| handle(unsafe { *at.add(place) } as u32 as usize)).collect()
+    (0..count.into().max(0) as usize).map(|place| handle(unsafe { *at.add(place) })).collect()
 }
 
 /// Converts an array of handles to integers.
-pub(crate) unsafe fn store<T>(at: *mut c_int, handles: &[T], number: impl Fn(&T) -> usize) {
+pub(crate) unsafe fn store<T>(at: *mut c_int, handles: &[T], number: impl Fn(&T) -> c_int) {
     for (place, handle) in handles.iter().enumerate() {
-        unsafe { *at.add(place) = number(handle) as c_int };
+        unsafe { *at.add(place) = number(handle) };
     }
 }
 
@@ -104,7 +105,7 @@ pub(crate) unsafe fn store_index(at: *mut c_int, index: c_int) {
 /// Number of tasks with which a collective operation on the communicator exchanges data; 0 for an invalid communicator, which the call
 /// itself reports.
 pub(crate) unsafe fn peers(comm: c_int) -> c_int {
-    let (comm, mut is_inter, mut size) = (MPI_Comm(comm as u32 as usize), 0, 0);
+    let (comm, mut is_inter, mut size) = (MPI_Comm::from_integer(comm).to_raw(), 0, 0);
     unsafe {
         if PMPI_Comm_test_inter(comm, &raw mut is_inter) != MPI_SUCCESS {
             return 0;
@@ -121,7 +122,7 @@ pub(crate) unsafe fn senders(sendbuf: *const c_void, comm: c_int) -> c_int {
 
 /// Numbers of neighbours that send to the calling task, and that receive from it, in the communicator's topology.
 pub(crate) unsafe fn neighbors(comm: c_int) -> (c_int, c_int) {
-    let comm = MPI_Comm(comm as u32 as usize);
+    let comm = MPI_Comm::from_integer(comm).to_raw();
     let (mut topology, mut count, mut others, mut rank, mut weighted) = (0, 0, 0, 0, 0);
     unsafe {
         if PMPI_Topo_test(comm, &raw mut topology) != MPI_SUCCESS {

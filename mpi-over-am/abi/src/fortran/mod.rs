@@ -7,6 +7,7 @@
 pub(crate) mod callbacks;
 pub(crate) mod convert;
 mod old_names;
+#[cfg(face = "standard")]
 mod sections;
 pub(crate) mod sentinels;
 pub(crate) mod text;

@@ -19,6 +19,7 @@ use crate::exports::{
     PMPI_Comm_create_errhandler, PMPI_Comm_get_errhandler, PMPI_Comm_set_errhandler, PMPI_Get_address,
     PMPI_Type_create_hindexed, PMPI_Type_create_hvector, PMPI_Type_create_struct, PMPI_Type_get_extent,
 };
+use crate::face::{Handle as _, Raw};
 use crate::types::{Callback, MPI_Comm, MPI_Datatype, MPI_Errhandler};
 
 /// Does nothing. A compiler cannot know this, so it does not move accesses to the buffer across the call (MPI 5.0 section 19.1.8).
@@ -62,8 +63,8 @@ macro_rules! routines {
     )* };
 }
 
-unsafe fn datatype(number: *const c_int) -> MPI_Datatype {
-    MPI_Datatype(unsafe { *number } as u32 as usize)
+unsafe fn datatype(number: *const c_int) -> Raw<MPI_Datatype> {
+    MPI_Datatype::from_integer(unsafe { *number }).to_raw()
 }
 
 /// Widens displacements that are short integers.
@@ -110,7 +111,7 @@ routines! {
     ) {
         let mut made = datatype(new);
         let code = PMPI_Type_create_hvector(*count, *length, i64::from(*stride), datatype(old), &raw mut made);
-        *new = made.0 as c_int;
+        *new = MPI_Datatype::from_raw(made).to_integer();
         report(ierror, code);
     }
 
@@ -119,7 +120,7 @@ routines! {
     ) {
         let (mut made, places) = (datatype(new), displacements(places, *count));
         let code = PMPI_Type_create_hindexed(*count, lengths, places.as_ptr(), datatype(old), &raw mut made);
-        *new = made.0 as c_int;
+        *new = MPI_Datatype::from_raw(made).to_integer();
         report(ierror, code);
     }
 
@@ -127,28 +128,29 @@ routines! {
         count: *const c_int, lengths: *const c_int, places: *const c_int, old: *const c_int, new: *mut c_int, ierror: *mut c_int
     ) {
         let (mut made, places) = (datatype(new), displacements(places, *count));
-        let old = handles(old, *count, MPI_Datatype);
+        let old = handles(old, *count, |number| MPI_Datatype::from_integer(number).to_raw());
         let code = PMPI_Type_create_struct(*count, lengths, places.as_ptr(), old.as_ptr(), &raw mut made);
-        *new = made.0 as c_int;
+        *new = MPI_Datatype::from_raw(made).to_integer();
         report(ierror, code);
     }
 
     mpi_errhandler_create_ pmpi_errhandler_create_(function: Callback, handler: *mut c_int, ierror: *mut c_int) {
-        let mut made = MPI_Errhandler(*handler as u32 as usize);
+        let mut made = MPI_Errhandler::from_integer(*handler).to_raw();
         let code = PMPI_Comm_create_errhandler(function, &raw mut made);
-        *handler = made.0 as c_int;
+        *handler = MPI_Errhandler::from_raw(made).to_integer();
         report(ierror, code);
     }
 
     mpi_errhandler_set_ pmpi_errhandler_set_(comm: *const c_int, handler: *const c_int, ierror: *mut c_int) {
-        let (comm, handler) = (MPI_Comm(*comm as u32 as usize), MPI_Errhandler(*handler as u32 as usize));
+        let (comm, handler) =
+            (MPI_Comm::from_integer(*comm).to_raw(), MPI_Errhandler::from_integer(*handler).to_raw());
         report(ierror, PMPI_Comm_set_errhandler(comm, handler));
     }
 
     mpi_errhandler_get_ pmpi_errhandler_get_(comm: *const c_int, handler: *mut c_int, ierror: *mut c_int) {
-        let mut found = MPI_Errhandler(*handler as u32 as usize);
-        let code = PMPI_Comm_get_errhandler(MPI_Comm(*comm as u32 as usize), &raw mut found);
-        *handler = found.0 as c_int;
+        let mut found = MPI_Errhandler::from_integer(*handler).to_raw();
+        let code = PMPI_Comm_get_errhandler(MPI_Comm::from_integer(*comm).to_raw(), &raw mut found);
+        *handler = MPI_Errhandler::from_raw(found).to_integer();
         report(ierror, code);
     }
 }

@@ -12,19 +12,23 @@ use crate::types::MPI_Status;
 #[repr(C, align(16))]
 pub(crate) struct Block<const BYTES: usize>([u8; BYTES]);
 
+/// Length of the block with the special status: in MPICH's interface, two integers are before it.
+const STATUS_BLOCK_BYTES: usize = size_of::<MPI_Status>() + if cfg!(face = "mpich") { 8 } else { 0 };
+
 macro_rules! blocks {
-    ($($name:ident $bytes:literal)*) => { $(
+    ($($name:ident $bytes:tt)*) => { $(
         #[unsafe(no_mangle)]
         static mut $name: Block<$bytes> = Block([0; $bytes]);
     )* };
 }
 
+#[cfg(not(face = "mpich"))]
 blocks! {
     mpi_fortran_bottom_ 4
     mpi_fortran_in_place_ 4
     mpi_fortran_buffer_automatic_ 4
-    mpi_fortran_status_ignore_ 32
-    mpi_fortran_statuses_ignore_ 32
+    mpi_fortran_status_ignore_ STATUS_BLOCK_BYTES
+    mpi_fortran_statuses_ignore_ STATUS_BLOCK_BYTES
     mpi_fortran_errcodes_ignore_ 4
     mpi_fortran_unweighted_ 4
     mpi_fortran_weights_empty_ 4
@@ -32,20 +36,66 @@ blocks! {
     mpi_fortran_argvs_null_ 1
 }
 
-macro_rules! is {
-    ($at:expr, $block:ident) => {
-        $at.addr() == (&raw const $block).addr()
-    };
+#[cfg(face = "mpich")]
+blocks! {
+    mpifcmb5_ 4
+    mpifcmb9_ 4
+    mpipriv1_ STATUS_BLOCK_BYTES
+    mpipriv2_ 24
+    mpiprivc_ 2
+}
+
+/// Defines the addresses of variables: their block, and their offset in it.
+macro_rules! variables {
+    ($($variable:ident $block:ident $offset:literal)*) => { $(
+        #[inline(always)]
+        fn $variable() -> usize {
+            (&raw const $block).addr() + $offset
+        }
+    )* };
+}
+
+#[cfg(not(face = "mpich"))]
+variables! {
+    bottom mpi_fortran_bottom_ 0
+    in_place mpi_fortran_in_place_ 0
+    buffer_automatic mpi_fortran_buffer_automatic_ 0
+    status_ignore mpi_fortran_status_ignore_ 0
+    statuses_ignore mpi_fortran_statuses_ignore_ 0
+    errcodes_ignore mpi_fortran_errcodes_ignore_ 0
+    unweighted mpi_fortran_unweighted_ 0
+    weights_empty mpi_fortran_weights_empty_ 0
+    argv_null mpi_fortran_argv_null_ 0
+    argvs_null mpi_fortran_argvs_null_ 0
+}
+
+// `mpif.h` of this interface has no MPI_BUFFER_AUTOMATIC.
+#[cfg(face = "mpich")]
+variables! {
+    bottom mpipriv1_ 0
+    in_place mpipriv1_ 4
+    status_ignore mpipriv1_ 8
+    statuses_ignore mpipriv2_ 0
+    errcodes_ignore mpipriv2_ 20
+    unweighted mpifcmb5_ 0
+    weights_empty mpifcmb9_ 0
+    argvs_null mpiprivc_ 0
+    argv_null mpiprivc_ 1
+}
+
+#[cfg(face = "mpich")]
+fn buffer_automatic() -> usize {
+    MPI_BUFFER_AUTOMATIC
 }
 
 /// A buffer's address, with special addresses replaced by C's.
 #[inline(always)]
 pub(crate) fn buffer(at: *const c_void) -> *mut c_void {
-    if is!(at, mpi_fortran_in_place_) {
+    if at.addr() == in_place() {
         std::ptr::without_provenance_mut(MPI_IN_PLACE)
-    } else if is!(at, mpi_fortran_bottom_) {
+    } else if at.addr() == bottom() {
         std::ptr::null_mut()
-    } else if is!(at, mpi_fortran_buffer_automatic_) {
+    } else if at.addr() == buffer_automatic() {
         std::ptr::without_provenance_mut(MPI_BUFFER_AUTOMATIC)
     } else {
         at.cast_mut()
@@ -55,15 +105,15 @@ pub(crate) fn buffer(at: *const c_void) -> *mut c_void {
 /// The address of one or several statuses, or C's special address.
 #[inline(always)]
 pub(crate) fn status(at: *const MPI_Status) -> *mut MPI_Status {
-    let is_ignored = is!(at, mpi_fortran_status_ignore_) || is!(at, mpi_fortran_statuses_ignore_);
+    let is_ignored = at.addr() == status_ignore() || at.addr() == statuses_ignore();
     if is_ignored { std::ptr::null_mut() } else { at.cast_mut() }
 }
 
 /// The address of the weights of a graph's edges, or C's special address.
 pub(crate) fn weights(at: *const c_int) -> *mut c_int {
-    if is!(at, mpi_fortran_unweighted_) {
+    if at.addr() == unweighted() {
         std::ptr::without_provenance_mut(MPI_UNWEIGHTED)
-    } else if is!(at, mpi_fortran_weights_empty_) {
+    } else if at.addr() == weights_empty() {
         std::ptr::without_provenance_mut(MPI_WEIGHTS_EMPTY)
     } else {
         at.cast_mut()
@@ -72,12 +122,12 @@ pub(crate) fn weights(at: *const c_int) -> *mut c_int {
 
 /// The address of the error codes of spawned tasks, or C's special address.
 pub(crate) fn errcodes(at: *mut c_int) -> *mut c_int {
-    if is!(at, mpi_fortran_errcodes_ignore_) { std::ptr::null_mut() } else { at }
+    if at.addr() == errcodes_ignore() { std::ptr::null_mut() } else { at }
 }
 
 /// Whether an argument is `MPI_ARGV_NULL` or `MPI_ARGVS_NULL`.
 pub(crate) fn is_no_arguments<T>(at: *const T) -> bool {
-    is!(at, mpi_fortran_argv_null_) || is!(at, mpi_fortran_argvs_null_)
+    at.addr() == argv_null() || at.addr() == argvs_null()
 }
 
 /// Warns of a program whose default integers have 8 bytes (such as by `-fdefault-integer-8`): `mpif.h` cannot refuse them, and the library
@@ -85,7 +135,7 @@ pub(crate) fn is_no_arguments<T>(at: *const T) -> bool {
 pub(crate) fn check_integers() {
     /// Asks `dladdr1` for the entry of the symbol table (`dlfcn.h`).
     const RTLD_DL_SYMENT: c_int = 1;
-    let at = (&raw const mpi_fortran_status_ignore_).cast();
+    let at = std::ptr::without_provenance(status_ignore());
     let mut found = libc::Dl_info {
         dli_fname: std::ptr::null(),
         dli_fbase: std::ptr::null_mut(),
@@ -100,7 +150,7 @@ pub(crate) fn check_integers() {
     }
     // SAFETY: not null, so the address of an entry of a symbol table, which stays mapped as long as the program or library that has it.
     let bytes = unsafe { (*symbol.cast::<libc::Elf64_Sym>()).st_size };
-    if bytes as usize > size_of::<MPI_Status>() && rank_in_job() == 0 {
+    if bytes as usize > size_of::<Block<STATUS_BLOCK_BYTES>>() && rank_in_job() == 0 {
         mpi_over_am::complain!(
             "MPI_INIT: this program was compiled with default integers of 8 bytes, and those of MPI have 4 bytes: results are wrong. \
              Compile it without -fdefault-integer-8 (-i8)"
