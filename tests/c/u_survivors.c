@@ -4,6 +4,11 @@
 #include <signal.h>
 #include <unistd.h>
 
+/* Programs for Open MPI ask for these functions before they use them. */
+#if !OMPI_HAVE_MPI_EXT_FTMPI || !OMPI_HAVE_MPIX_COMM_GET_FAILED || !OMPI_HAVE_MPIX_COMM_ACK_FAILED || !OMPI_HAVE_MPIX_COMM_ISHRINK
+#error "a macro of mpi-ext.h is missing"
+#endif
+
 enum { VICTIM = 3, SURVIVORS = 3, LONG = 1 << 20 };
 
 static char bytes[LONG];

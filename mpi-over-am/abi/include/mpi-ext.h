@@ -14,6 +14,9 @@
 /* Programs test these macros. */
 #define OMPI_HAVE_MPI_EXT 1
 #define OMPI_HAVE_MPI_EXT_FTMPI 1
+#define OMPI_HAVE_MPIX_COMM_GET_FAILED 1
+#define OMPI_HAVE_MPIX_COMM_ACK_FAILED 1
+#define OMPI_HAVE_MPIX_COMM_ISHRINK 1
 #define MPIX_HAVE_FT 1
 
 #ifdef __cplusplus
