@@ -140,6 +140,18 @@ impl<T: Pod> GlobalPointer<T> {
     #[inline(always)]
     pub fn read<F: Fabric, H: HandlerSet>(self, context: &mut Context<F, H>) -> Result<T> {
         let mut value = T::zeroed();
+        let bytes = bytemuck::bytes_of_mut(&mut value);
+        if self.count > 0 && context.get_in_passing(self.address, bytes) {
+            return Ok(value);
+        }
+        self.read_slowly(context)
+    }
+
+    /// The pointer has no element, the memory is not known yet or not mapped, or the process has a mark.
+    #[cold]
+    #[inline(never)]
+    fn read_slowly<F: Fabric, H: HandlerSet>(self, context: &mut Context<F, H>) -> Result<T> {
+        let mut value = T::zeroed();
         self.get(context, std::slice::from_mut(&mut value), GetOptions::default())?;
         Ok(value)
     }
@@ -151,6 +163,16 @@ impl<T: Pod> GlobalPointer<T> {
     /// Those of [`put`](Self::put).
     #[inline(always)]
     pub fn write<F: Fabric, H: HandlerSet>(self, context: &mut Context<F, H>, value: T) -> Result<()> {
+        if self.count > 0 && context.put_in_passing(self.address, bytemuck::bytes_of(&value)) {
+            return Ok(());
+        }
+        self.write_slowly(context, value)
+    }
+
+    /// Like [`read_slowly`](Self::read_slowly).
+    #[cold]
+    #[inline(never)]
+    fn write_slowly<F: Fabric, H: HandlerSet>(self, context: &mut Context<F, H>, value: T) -> Result<()> {
         self.put(context, std::slice::from_ref(&value), PutOptions::default())
     }
 
@@ -271,9 +293,23 @@ impl<T: Word> GlobalPointer<T> {
         context: &mut Context<F, H>,
         operation: AtomicOp,
     ) -> Result<T> {
-        if self.count == 0 {
-            return Err(self.beyond(1));
+        if self.count > 0
+            && let Some(old) = context.rmw_in_passing(self.address, T::WIDTH, operation)
+        {
+            return Ok(T::from_bits(old));
         }
+        self.rmw_slowly(context, operation)
+    }
+
+    /// Like [`read_slowly`](Self::read_slowly).
+    #[cold]
+    #[inline(never)]
+    fn rmw_slowly<F: Fabric, H: HandlerSet>(
+        self,
+        context: &mut Context<F, H>,
+        operation: AtomicOp,
+    ) -> Result<T> {
+        self.check(1)?;
         context.rmw(self.address, T::WIDTH, operation).map(T::from_bits)
     }
 

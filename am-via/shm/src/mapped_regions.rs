@@ -19,8 +19,8 @@ const SLOTS_OF_TASK: u32 = 8;
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct MappedRegion {
-    task: u32,
-    region: u32,
+    /// The name of the region in a hazard line, which no other region of the job has.
+    name: u64,
     /// Generation and rights when the region was found.
     state: u64,
     entry: Shared<RegionEntry>,
@@ -68,7 +68,7 @@ impl PeerMemory {
             Ok((bytes, Arc::clone(file)))
         });
         let entry = self.head.atomics(ControlLayout::region_offset(claim.region)).ok_or(ClaimFault::Stale)?;
-        Ok(MappedRegion { task: self.task, region: claim.region, state, entry, bytes: bytes.transpose()? })
+        Ok(MappedRegion { name, state, entry, bytes: bytes.transpose()? })
     }
 }
 
@@ -107,11 +107,9 @@ impl MappedRegions {
     #[inline(always)]
     fn found(&self, task: u32, claim: &Claim, need: u32) -> Option<&MappedRegion> {
         let found = self.0[slot_of(task, claim.region)].as_ref()?;
-        // Halves are compared, because the compiler compares a half in memory by one instruction. Not `filter`: the compiler would not
-        // inline its closure.
+        // Not `filter`: the compiler would not inline its closure.
         #[expect(clippy::cast_possible_truncation, reason = "the rights are the low half")]
-        let is_it = found.task == task
-            && found.region == claim.region
+        let is_it = found.name == hazard_name(task, claim.region)
             && (found.state >> 32) as u32 == claim.generation
             && found.state as u32 & need == need;
         if is_it { Some(found) } else { None }
@@ -151,7 +149,7 @@ impl MappedRegions {
     ) -> Result<Option<Lent<'a>>, ClaimFault> {
         let Some(found) = self.found(task, &claim, need) else { return Err(ClaimFault::Stale) };
         let Some((bytes, _)) = &found.bytes else { return Ok(None) };
-        let in_use = InUse::begin(hazard, hazard_name(task, claim.region), barrier);
+        let in_use = InUse::begin(hazard, found.name, barrier);
         // Acquire ("region opened"): pairs with the Release in `OwnRegions::insert` and `set_registration`.
         if !found.is_open(Ordering::Acquire) {
             return Err(ClaimFault::Stale);
