@@ -1,9 +1,11 @@
 /* Runs one call of OpenSHMEM on memory that both PEs have mapped, for the program `instruction_count`: count_shmem CALL BYTES MESSAGES TURNS
  * The instructions of PE 1 inside the functions named counted_* are counted; PE 0 makes no call meanwhile. */
 #include <shmem.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define COUNTED __attribute__((noinline, noclone))
 
@@ -31,7 +33,7 @@ int main(int argc, char **argv)
 {
     shmem_init();
     heap = shmem_malloc(sizeof here);
-    if (argc < 4 || heap == NULL) shmem_global_exit(2);
+    if (argc < 5 || heap == NULL) shmem_global_exit(2);
     bytes = (size_t)atoi(argv[2]);
     Step *step = NULL;
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
@@ -41,8 +43,17 @@ int main(int argc, char **argv)
     shmem_long_p(heap, 1, 1), shmem_long_g(heap, 1), shmem_long_atomic_fetch_add(heap, 1, 1);
     shmem_putmem(heap, here, bytes, 1), shmem_getmem(here, heap, bytes, 1), shmem_long_p(&of_statics, 1, 1);
     shmem_barrier_all();
-    if (shmem_my_pe() == 1)
+    /* PE 0 waits outside the library: a call that stores would wake it. */
+    char name[4096], x = 0;
+    snprintf(name, sizeof name, "%s.0", argv[4]);
+    int turn = open(name, O_RDWR);
+    if (turn < 0) shmem_global_exit(2);
+    if (shmem_my_pe() == 1) {
+        for (int i = 0; i < 16; i++) shmem_long_p(heap, 1, 0);
         for (int i = 0; i < atoi(argv[3]); i++) step();
+        if (write(turn, &x, 1) != 1) shmem_global_exit(2);
+    } else if (read(turn, &x, 1) != 1)
+        shmem_global_exit(2);
     shmem_barrier_all();
     shmem_finalize();
     return 0;

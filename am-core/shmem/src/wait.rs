@@ -111,35 +111,47 @@ pub(crate) fn block(call: &str, mut holds: impl FnMut() -> bool, about: impl FnO
 #[cold]
 #[inline(never)]
 fn sleep(call: &str, world: &world::World, holds: &mut dyn FnMut() -> bool, about: Description) {
-    // SeqCst: the store is visible before the looks below.
-    world.asleep().fetch_add(1, Ordering::SeqCst);
-    let settled = Instant::now() + SETTLE;
-    let mut is_over = holds();
-    while !is_over && Instant::now() < settled {
-        std::thread::yield_now();
-        is_over = holds();
+    if !falls_asleep(world, holds) {
+        return;
     }
-    if !is_over {
-        let exit = world.exit_word(world.me);
-        let mut about = Some(about);
-        let waited = world.shared.wait_for(|context| {
-            if let Some(about) = about.take() {
-                context.describe_wait(Some(about));
-            }
-            let must_end = exit.is_some_and(|word| word.load(Ordering::Acquire) != 0);
-            let is_over = must_end || holds();
-            if is_over {
-                context.describe_wait(None);
-            }
-            Ok(is_over.then_some(must_end))
-        });
-        match waited {
-            Ok(false) => {}
-            Ok(true) => world::leave(0),
-            Err(error) => world::fail_by(call, &error),
+    let exit = world.exit_word(world.me);
+    let mut about = Some(about);
+    let waited = world.shared.wait_for(|context| {
+        if let Some(about) = about.take() {
+            context.describe_wait(Some(about));
         }
+        let must_end = exit.is_some_and(|word| word.load(Ordering::Acquire) != 0);
+        // Whoever has rung has taken the word back.
+        let is_over = must_end || holds() || !falls_asleep(world, holds);
+        if is_over {
+            context.describe_wait(None);
+        }
+        Ok(is_over.then_some(must_end))
+    });
+    match waited {
+        Ok(false) => {}
+        Ok(true) => world::leave(0),
+        Err(error) => world::fail_by(call, &error),
     }
-    world.asleep().fetch_sub(1, Ordering::Relaxed);
+}
+
+/// Says that this PE sleeps, and looks until every store that may have missed that is visible. `false`: the wait is over. The word stays
+/// when a wait ends, since another thread may sleep: the next store rings once for nothing.
+fn falls_asleep(world: &world::World, holds: &mut dyn FnMut() -> bool) -> bool {
+    let Some(word) = world.asleep(world.me) else { return true };
+    if word.load(Ordering::Relaxed) != 0 {
+        return !holds();
+    }
+    // SeqCst: the store is visible before the looks below.
+    word.store(1, Ordering::SeqCst);
+    let settled = Instant::now() + SETTLE;
+    while Instant::now() < settled {
+        if holds() {
+            return false;
+        }
+        std::thread::yield_now();
+    }
+    !holds()
 }
 
 /// "shmem_long_wait_until until flag (static data) is 1; it is 0".

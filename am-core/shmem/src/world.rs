@@ -16,7 +16,7 @@ use crate::symmetric_heap;
 
 /// Bytes at the start of each PE's part of the heap that the program does not see: the words below, and the tokens of collectives.
 pub(crate) const HEADER_BYTES: usize = 4096;
-/// Offset of the number of threads of the PE that sleep, or are about to, until a word changes.
+/// Offset of a word that is not 0 when a thread of the PE sleeps, or is about to, until a word changes.
 const ASLEEP: usize = 0;
 /// Offset of a word that is not 0 when the PE is to end: see `shmem_global_exit`.
 pub(crate) const EXIT: usize = 64;
@@ -177,10 +177,10 @@ impl World {
         self.part(pe).map(|part| unsafe { AtomicU64::from_ptr(part.add(EXIT).cast()) })
     }
 
-    /// The number of this PE's threads that sleep.
-    pub(crate) fn asleep(&self) -> &AtomicU32 {
-        // SAFETY: as in `exit_word`; this PE's own part is always mapped.
-        unsafe { AtomicU32::from_ptr(self.parts[self.me as usize].add(ASLEEP).cast()) }
+    /// The word of a PE that says that a thread of it sleeps, or is about to.
+    pub(crate) fn asleep(&self, pe: u32) -> Option<&AtomicU32> {
+        // SAFETY: as in `exit_word`.
+        self.part(pe).map(|part| unsafe { AtomicU32::from_ptr(part.add(ASLEEP).cast()) })
     }
 }
 
@@ -213,7 +213,8 @@ pub(crate) fn mapped(at: usize, len: usize, pe: c_int) -> Option<Target> {
     }
     let offset = at.wrapping_sub(FAST.base.load(Ordering::Relaxed));
     let heap_len = FAST.len.load(Ordering::Relaxed);
-    if offset >= heap_len || len > heap_len - offset {
+    // A heap is longer than its header. So for a short access, whose length the compiler knows, one comparison is left.
+    if len > HEADER_BYTES && len > heap_len || offset > heap_len.wrapping_sub(len) {
         return None;
     }
     // SAFETY: the table has an entry for each PE; the part is as long as this PE's.
@@ -274,7 +275,10 @@ pub(crate) fn wake(target: Target, pe: c_int) {
 #[cold]
 #[inline(never)]
 pub(crate) fn ring(pe: u32) {
-    if let Some(world) = try_world() {
+    // Only the first of those that store rings: a PE that sleeps on says so again.
+    if let Some(world) = try_world()
+        && world.asleep(pe).is_none_or(|word| word.swap(0, Ordering::Relaxed) != 0)
+    {
         // A PE that cannot be rung looks again by itself after a while.
         let _ = world.shared.with(|context| context.ring(Endpoint::new(TaskId(pe), ContextNumber(0))));
     }
