@@ -10,20 +10,26 @@ use crate::objects::Ctx;
 use crate::types::Word;
 use crate::world::{self, Place, Target, fail, fail_by, locate, mapped};
 
-/// Operates on a word of a PE; returns the old value.
+/// Operates on a word of a PE; returns the old value. The operation is made where it is needed: the compiler then knows it there.
 #[inline(always)]
-unsafe fn update<T: Word>(call: &str, ctx: Ctx, dest: *const T, pe: c_int, operation: AtomicOp) -> T {
+unsafe fn update<T: Word>(
+    call: &str,
+    ctx: Ctx,
+    dest: *const T,
+    pe: c_int,
+    operation: impl Fn() -> AtomicOp,
+) -> T {
     let pe = context::pe(call, ctx, pe);
     match mapped(dest.addr(), size_of::<T>(), pe) {
         Some(target) => {
             // SAFETY: the word's bytes were checked; OpenSHMEM's programs access it by atomics meanwhile.
-            let Some(old) = (unsafe { am_atomics::update(target.at, T::WIDTH, operation) }) else {
+            let Some(old) = (unsafe { am_atomics::update(target.at, T::WIDTH, operation()) }) else {
                 misaligned(call, dest.addr(), size_of::<T>(), pe)
             };
             world::wake(target, pe);
             T::from_bits(old)
         }
-        None => T::from_bits(unsafe { update_slowly(call, dest.addr(), T::WIDTH, pe, operation) }),
+        None => T::from_bits(unsafe { update_slowly(call, dest.addr(), T::WIDTH, pe, operation()) }),
     }
 }
 
@@ -92,12 +98,12 @@ unsafe fn fetch_slowly(call: &str, source: usize, width: Width, pe: c_int) -> u6
 
 #[inline(always)]
 pub(crate) unsafe fn set<T: Word>(call: &str, ctx: Ctx, dest: *mut T, value: T, pe: c_int) {
-    unsafe { update(call, ctx, dest, pe, AtomicOp::Swap(value.to_bits())) };
+    unsafe { update(call, ctx, dest, pe, || AtomicOp::Swap(value.to_bits())) };
 }
 
 #[inline(always)]
 pub(crate) unsafe fn swap<T: Word>(call: &str, ctx: Ctx, dest: *mut T, value: T, pe: c_int) -> T {
-    unsafe { update(call, ctx, dest, pe, AtomicOp::Swap(value.to_bits())) }
+    unsafe { update(call, ctx, dest, pe, || AtomicOp::Swap(value.to_bits())) }
 }
 
 #[inline(always)]
@@ -109,18 +115,18 @@ pub(crate) unsafe fn compare_swap<T: Word>(
     value: T,
     pe: c_int,
 ) -> T {
-    let operation = AtomicOp::CompareSwap { expected: cond.to_bits(), new: value.to_bits() };
+    let operation = || AtomicOp::CompareSwap { expected: cond.to_bits(), new: value.to_bits() };
     unsafe { update(call, ctx, dest, pe, operation) }
 }
 
 #[inline(always)]
 pub(crate) unsafe fn fetch_inc<T: Word>(call: &str, ctx: Ctx, dest: *mut T, pe: c_int) -> T {
-    unsafe { update(call, ctx, dest, pe, AtomicOp::FetchAdd(1)) }
+    unsafe { update(call, ctx, dest, pe, || AtomicOp::FetchAdd(1)) }
 }
 
 #[inline(always)]
 pub(crate) unsafe fn inc<T: Word>(call: &str, ctx: Ctx, dest: *mut T, pe: c_int) {
-    unsafe { update(call, ctx, dest, pe, AtomicOp::FetchAdd(1)) };
+    unsafe { update(call, ctx, dest, pe, || AtomicOp::FetchAdd(1)) };
 }
 
 /// The form that returns the old value, the one that returns nothing, and the one that stores the old value.
@@ -128,12 +134,12 @@ macro_rules! operations {
     ($($fetching:ident $plain:ident $nonblocking:ident $operation:ident;)*) => {$(
         #[inline(always)]
         pub(crate) unsafe fn $fetching<T: Word>(call: &str, ctx: Ctx, dest: *mut T, value: T, pe: c_int) -> T {
-            unsafe { update(call, ctx, dest, pe, AtomicOp::$operation(value.to_bits())) }
+            unsafe { update(call, ctx, dest, pe, || AtomicOp::$operation(value.to_bits())) }
         }
 
         #[inline(always)]
         pub(crate) unsafe fn $plain<T: Word>(call: &str, ctx: Ctx, dest: *mut T, value: T, pe: c_int) {
-            unsafe { update(call, ctx, dest, pe, AtomicOp::$operation(value.to_bits())) };
+            unsafe { update(call, ctx, dest, pe, || AtomicOp::$operation(value.to_bits())) };
         }
 
         #[inline(always)]
