@@ -232,10 +232,68 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.fabric.shares_cache(target.index)
     }
 
-    /// Number of tasks in the job.
+    /// Number of tasks that were started together with this one, at the start of the job or later by a task. Collectives are theirs.
     #[must_use]
     pub fn num_tasks(&self) -> u32 {
         self.fabric.world().num_tasks()
+    }
+
+    /// The first of these tasks; the others follow it. Task 0, unless a task has started this one.
+    #[must_use]
+    pub fn first_task(&self) -> TaskId {
+        self.fabric.world().first_task()
+    }
+
+    /// The numbers of all tasks of the job, also of those that tasks have started so far, are lower than this.
+    #[must_use]
+    pub fn tasks_end(&self) -> u32 {
+        self.fabric.world().tasks_end()
+    }
+
+    /// Number of tasks that the job began with.
+    #[must_use]
+    pub fn tasks_at_start(&self) -> u32 {
+        self.fabric.world().tasks_at_start()
+    }
+
+    /// A number that no other world of the job has; 0 for the tasks that the job began with.
+    #[must_use]
+    pub fn world(&self) -> u32 {
+        self.fabric.world().world()
+    }
+
+    /// Notes that this task may name `task` as a target, so that no other task gets that number, until [`forget`](Self::forget).
+    pub fn hold(&self, task: TaskId) {
+        self.fabric.world().hold(task);
+    }
+
+    /// The tasks that this task has named, or that have sent to it, and that have ended.
+    #[must_use]
+    pub fn held_and_ended(&self) -> Vec<TaskId> {
+        self.fabric.world().held_and_ended()
+    }
+
+    /// Forgets a task that has ended, so that another task may get its number: the caller no longer names it. Returns `false`, and forgets
+    /// nothing, if something with the task is not over.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub fn forget(&mut self, task: TaskId) -> Result<bool> {
+        let peers = self.fabric.peers_of(task);
+        if !self.engine.forget(task, &peers) {
+            return Ok(false);
+        }
+        self.fabric.forget(task).map(|()| true)
+    }
+
+    /// Checks that the job can have this endpoint.
+    pub(crate) fn check_exists(&self, endpoint: Endpoint) -> Result<()> {
+        endpoint.check(self.tasks_end(), self.limits().contexts_max).map_err(Error::no_such_endpoint)
+    }
+
+    /// Says whether this task shares anything with tasks of other worlds, which its failure then concerns.
+    pub fn set_connected(&self, is_connected: bool) {
+        self.fabric.world().set_connected(is_connected);
     }
 
     /// The number of the host that a task runs on. Only tasks on one host can share memory ([`share`](Self::share)).
@@ -244,9 +302,10 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.fabric.world().host(task)
     }
 
-    /// All tasks of the job, including this one.
+    /// The tasks that were started together with this one, including this one.
     pub fn tasks(&self) -> impl DoubleEndedIterator<Item = TaskId> + use<F, H> {
-        (0..self.num_tasks()).map(TaskId)
+        let first = self.first_task().0;
+        (first..first + self.num_tasks()).map(TaskId)
     }
 
     /// The handlers.
@@ -290,7 +349,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// # Errors
     /// [`Error::UnknownTask`], [`Error::UnknownContext`], or [`Error::System`]: the context's doorbell cannot be opened.
     pub fn ring(&mut self, to: Endpoint) -> Result<()> {
-        to.check(self.num_tasks(), self.limits().contexts_max).map_err(Error::no_such_endpoint)?;
+        self.check_exists(to)?;
         let rung = self.fabric.world_mut().ring(to);
         rung.map_err(|SystemError { doing, source }| Error::System { doing, source })
     }

@@ -74,7 +74,8 @@ pub use start::{ShmFabric, Task};
 /// The job of a task, and the state of its tasks.
 pub mod job {
     pub use am_via_job::{
-        Cause, Failure, JOB_VARIABLE, Job, JobError, OpenContext, TaskState, Variables, abort_by_launcher,
+        Answer, Ask, Cause, Failure, JOB_VARIABLE, Job, JobError, OpenContext, Program, Refusal, TaskState,
+        Variables, abort_by_launcher,
     };
 }
 

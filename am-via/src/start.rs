@@ -152,7 +152,7 @@ impl Task {
     /// task yields a few times, then sleeps.
     fn wait_policy(&self) -> WaitPolicy {
         let (spin_max, yield_polls_max) =
-            if self.job.is_crowded() { (Duration::ZERO, YIELD_POLLS) } else { (SPIN_MAX, 0) };
+            if self.job.is_crowded_now() { (Duration::ZERO, YIELD_POLLS) } else { (SPIN_MAX, 0) };
         let set = self.job.settings().spin_microseconds_max;
         WaitPolicy {
             spin_max: set.map_or(spin_max, |limit| Duration::from_micros(limit.into())),
@@ -179,11 +179,12 @@ fn of_job(error: &JobError) -> Error {
         | JobError::UnknownTask { .. }
         | JobError::TaskTaken { .. }
         | JobError::Version { .. } => Fault::Caller,
-        JobError::LimitTooSmall { .. } => Fault::Resource,
+        JobError::LimitTooSmall { .. } | JobError::NoRoom { .. } => Fault::Resource,
         JobError::Damaged { .. } => Fault::Peer,
         JobError::Unreachable { .. }
         | JobError::OtherLauncher { .. }
         | JobError::NoBarrier { .. }
+        | JobError::NoAnswer { .. }
         | JobError::System { .. } => Fault::System,
     };
     Error::Job { fault, what: error.to_string() }

@@ -237,7 +237,7 @@ pub enum PredefinedAttribute {
     WtimeIsGlobal,
     /// The last error code in use (`MPI_LASTUSEDCODE`), which the layer above knows.
     LastUsedCode,
-    /// Number of tasks in the job (`MPI_UNIVERSE_SIZE`).
+    /// Number of tasks that the program may plan for, with those that it starts (`MPI_UNIVERSE_SIZE`).
     UniverseSize,
     /// Index of this task's program among the programs of the job: always 0 (`MPI_APPNUM`).
     AppNum,

@@ -51,22 +51,9 @@ struct Peer {
     index: PeerIndex,
 }
 
-/// The accounts with each task, as sender and as receiver.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Budget {
-    /// A sender's part: the maximum bytes that it may have sent to a task and that the task has not received yet.
-    window: u64,
-    /// Bytes that a message uses besides the buffer for its data.
-    entry_bytes: u64,
-    peers: Box<[Peer]>,
-}
-
-impl Budget {
-    /// Accounts with `num_tasks` tasks, each of which grants `bytes_max` bytes to all senders together. A message uses `entry_bytes`
-    /// besides the buffer for its data.
-    pub(crate) fn new(num_tasks: u32, bytes_max: u64, entry_bytes: u64) -> Self {
-        let window = bytes_max / u64::from(num_tasks.max(1));
-        let peer = Peer {
+impl Peer {
+    fn new(window: u64) -> Self {
+        Self {
             sent: 0,
             attention_at: window / 2,
             reported: 0,
@@ -76,8 +63,43 @@ impl Budget {
             kept: 0,
             announced: 0,
             index: UNKNOWN,
-        };
-        Self { window, entry_bytes, peers: vec![peer; num_tasks as usize].into_boxed_slice() }
+        }
+    }
+}
+
+/// The accounts with each task, as sender and as receiver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Budget {
+    /// A sender's part: the maximum bytes that it may have sent to a task and that the task has not received yet.
+    window: u64,
+    /// Bytes that a message uses besides the buffer for its data.
+    entry_bytes: u64,
+    /// Grows with the tasks that are started later.
+    peers: Vec<Peer>,
+}
+
+impl Budget {
+    /// Accounts with the `num_tasks` tasks that the job begins with, each of which grants `bytes_max` bytes to all senders together. A
+    /// message uses `entry_bytes` besides the buffer for its data.
+    pub(crate) fn new(num_tasks: u32, bytes_max: u64, entry_bytes: u64) -> Self {
+        let window = bytes_max / u64::from(num_tasks.max(1));
+        Self { window, entry_bytes, peers: vec![Peer::new(window); num_tasks as usize] }
+    }
+
+    /// Makes the accounts with all tasks up to this one, if there are none. A task may also send before this task knows of a communicator
+    /// with it.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn make_room(&mut self, task: u32) {
+        let count = self.peers.len().max(task as usize + 1);
+        self.peers.resize(count, Peer::new(self.window));
+    }
+
+    /// Closes the account with a task that has ended, of which nothing is kept: another task may get its number.
+    pub(crate) fn forget(&mut self, task: u32) {
+        if let Some(peer) = self.peers.get_mut(task as usize) {
+            *peer = Peer { index: peer.index, ..Peer::new(self.window) };
+        }
     }
 
     /// The fabric's index of `task`, or [`UNKNOWN`].
@@ -149,6 +171,9 @@ impl Budget {
     #[inline(always)]
     #[must_use]
     pub(crate) fn keep(&mut self, task: u32, footprint: u64) -> bool {
+        if task as usize >= self.peers.len() {
+            self.make_room(task);
+        }
         let Some(peer) = self.peers.get_mut(task as usize) else { return false };
         let kept = peer.kept + footprint + self.entry_bytes;
         let is_within = kept <= self.window;
@@ -178,6 +203,7 @@ impl Budget {
     /// Whether one more announced message of `task` may wait for its receive; if so, counts it.
     #[must_use]
     pub(crate) fn announce(&mut self, task: u32) -> bool {
+        self.make_room(task);
         let Some(peer) = self.peers.get_mut(task as usize) else { return false };
         let is_within = peer.announced < ANNOUNCED_MAX;
         peer.announced += u32::from(is_within);

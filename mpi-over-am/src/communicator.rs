@@ -6,7 +6,9 @@ mod create;
 pub(crate) mod failures;
 mod graph;
 mod inter;
+mod spawn;
 mod state_of;
+mod worlds;
 
 use std::sync::{Arc, Weak};
 
@@ -36,6 +38,7 @@ use crate::turn::Turn;
 
 pub use create::{PendingCommunicator, SplitType};
 pub use failures::{Agreed, PendingAgreement};
+pub use spawn::{Command, largest_in_set};
 pub use state_of::ANY_RANK;
 
 /// The group and the rank of an object that has a communicator of its own: a window, a file.
@@ -153,6 +156,7 @@ impl<F: Fabric, L: LockPolicy> Drop for Common<F, L> {
             state.started.remove(&(self.context_id + Space::Collective as u32));
             let State { context, schedules, .. } = &mut *state;
             schedules.boards.remove(context, self.board);
+            worlds::let_go(context);
         }
     }
 }
@@ -184,14 +188,15 @@ fn first_turn<F: Fabric, L: LockPolicy>(shared: &L::Cell<State<F>>) -> Turn<'_, 
 unsafe impl<F: Fabric, L: LockPolicy> Keeps for Communicator<F, L> {}
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// All tasks of the job.
+    /// All tasks that were started together with this one.
     pub(crate) fn world(shared: &Arc<L::Cell<State<F>>>) -> Self {
-        let (own, size) = {
+        let (own, first, size) = {
             let state = first_turn::<F, L>(shared);
-            (state.context.task(), state.context.num_tasks())
+            (state.context.task(), state.context.first_task(), state.context.num_tasks())
         };
         let inherited = InheritedState { name: "MPI_COMM_WORLD".to_owned(), ..InheritedState::default() };
-        Self::new(shared, context_id::WORLD, Group::first_tasks(size, own), own.0, inherited)
+        let group = Group::consecutive(first, size, own);
+        Self::new(shared, context_id::WORLD, group, own.0 - first.0, inherited)
     }
 
     /// This task alone.
@@ -220,6 +225,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let (direct, peers) = (reached.direct_ranks(), reached.size());
         let (mut hosts, mut board) = (None, u32::MAX);
         if let Ok(mut state) = Turn::<F, L>::enter(&**shared) {
+            worlds::hold(&mut state.context, [&group, reached]);
             state.handlers().begin_communicator(
                 context_id,
                 reached.clone(),

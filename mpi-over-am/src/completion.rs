@@ -82,7 +82,7 @@ impl Completions {
         // Made before any other counter and in the order of the tasks, so that the names are the same in every task.
         let counters =
             (0..context.num_tasks()).map(|_| Ok(context.counter()?)).collect::<Result<Box<[_]>>>()?;
-        let own = counters[context.task().index()].name();
+        let own = counters[(context.task().0 - context.first_task().0) as usize].name();
         let arrived = vec![0; counters.len()].into_boxed_slice();
         completions.by_counter = Some(ByCounter { counters, arrived, awaited: VecDeque::new() });
         Ok((completions, Some(own)))

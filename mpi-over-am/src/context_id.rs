@@ -45,6 +45,10 @@ pub(crate) const fn needs_all_tasks(context_id: u32) -> bool {
 
 /// The context id of the world.
 pub(crate) const WORLD: u32 = 0;
+/// There are context ids for so many tasks at least, since tasks may start others.
+const TASKS_AT_LEAST: u32 = 4096;
+/// How often a task may give all its context ids before its numbers are those of a task of the next world.
+const ROTATIONS_OF_A_WORLD: u32 = 256;
 /// The count in the first context id that a task allocates. Count 0 of task 0 is the world's, and count 1 is that of the task's own
 /// communicator.
 const FIRST_COUNT: u32 = 2;
@@ -67,9 +71,12 @@ pub(crate) struct ContextIds {
 }
 
 impl ContextIds {
-    pub(crate) fn new(own: TaskId, num_tasks: u32) -> Self {
-        let counts = (u32::MAX / SPACES + 1) / num_tasks.next_power_of_two();
-        Self { own: own.0, counts, next: FIRST_COUNT, rotations: 0, used: HashSet::new() }
+    /// The ids of task `own`, whose world has this number. The numbers of all tasks are below `num_tasks` or [`TASKS_AT_LEAST`].
+    pub(crate) fn new(own: TaskId, num_tasks: u32, world: u32) -> Self {
+        let counts = (u32::MAX / SPACES + 1) / num_tasks.max(TASKS_AT_LEAST).next_power_of_two();
+        // A task may have the task number of an earlier one, but gives no number that the earlier one has given.
+        let rotations = world.wrapping_mul(ROTATIONS_OF_A_WORLD);
+        Self { own: own.0, counts, next: FIRST_COUNT, rotations, used: HashSet::new() }
     }
 
     /// The context id of the communicator of this task alone.
@@ -199,6 +206,11 @@ impl Peers {
         self.local_groups.contains_key(&(context_id.0 - context_id.0 % SPACES))
     }
 
+    /// The groups of all communicators.
+    pub(crate) fn groups(&self) -> impl Iterator<Item = &Group> {
+        self.groups.values().chain(self.local_groups.values())
+    }
+
     /// The groups with all tasks of a communicator: one, or the two of an inter-communicator.
     pub(crate) fn all_groups(&self, context_id: ContextId) -> impl Iterator<Item = &Group> {
         let local = self.local_groups.get(&(context_id.0 - context_id.0 % SPACES));
@@ -215,7 +227,7 @@ mod tests {
         for num_tasks in [1, 2, 3, 8, 1000, 1 << 20] {
             let mut seen = HashSet::from([WORLD]);
             for task in [0, num_tasks / 2, num_tasks - 1].into_iter().collect::<HashSet<_>>() {
-                let mut ids = ContextIds::new(TaskId(task), num_tasks);
+                let mut ids = ContextIds::new(TaskId(task), num_tasks, 0);
                 assert!(seen.insert(ids.of_self()));
                 for _ in 0..100 {
                     let number = ids.take().unwrap();
@@ -228,7 +240,7 @@ mod tests {
 
     #[test]
     fn numbers_rest_and_run_out() {
-        let mut ids = ContextIds::new(TaskId(3), 1 << 27);
+        let mut ids = ContextIds::new(TaskId(3), 1 << 27, 0);
         let count = ids.counts - FIRST_COUNT;
         let first = ids.take().unwrap();
         ids.begin(id_in(first)).unwrap();

@@ -37,7 +37,7 @@ pub struct Counts {
 /// The counts of a task.
 pub(crate) fn counts<F: Fabric>(context: &mut Context<F, MpiHandlers>) -> Counts {
     let own = context.endpoint();
-    let traffic = (0..context.num_tasks())
+    let traffic = (0..context.tasks_end())
         .map(|task| context.peer_statistics(Endpoint { task: TaskId(task), ..own }).unwrap_or_default());
     let (packets_sent, packets_received) =
         traffic.map(|of_peer| (of_peer.packets_sent, of_peer.packets_received)).unzip();

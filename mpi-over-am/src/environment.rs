@@ -42,6 +42,7 @@ pub struct Environment<F: Fabric = JobFabric, L: LockPolicy = OneThread> {
     is_talkative: bool,
     world: Communicator<F, L>,
     alone: Communicator<F, L>,
+    parent: Option<Communicator<F, L>>,
 }
 
 impl Environment {
@@ -133,7 +134,9 @@ impl<L: LockPolicy> Environment<JobFabric, L> {
         ByCall::look_at_recorder();
         // Relaxed: the number only has to be unique; it publishes no other memory.
         let context = OPENED.fetch_add(1, Ordering::Relaxed) % CONTEXTS;
-        let environment = Self::on_fabric(joined.fabric(context)?, &settings)?;
+        let mut environment = Self::on_fabric(joined.fabric(context)?, &settings)?;
+        environment.parent =
+            joined.parent().and_then(|parent| Communicator::parent(&environment.world, &parent));
         let goes_on = joined.goes_on();
         environment.set_go_on(goes_on)?;
         environment.state()?.job_goes_on = goes_on;
@@ -219,6 +222,7 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
             is_talkative: settings.debug,
             world,
             alone,
+            parent: None,
             _mark: L::Mark::default(),
         })
     }
@@ -251,6 +255,18 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
     #[must_use]
     pub fn alone(&self) -> Communicator<F, L> {
         self.alone.clone()
+    }
+
+    /// The inter-communicator with the tasks that have started this task's world (`MPI_Comm_get_parent`); `None` for a task that the job
+    /// began with, and after [`disconnect_parent`](Self::disconnect_parent).
+    #[must_use]
+    pub fn parent(&self) -> Option<Communicator<F, L>> {
+        self.parent.clone()
+    }
+
+    /// Gives up the inter-communicator with the tasks that have started this task's world.
+    pub fn disconnect_parent(&mut self) {
+        self.parent = None;
     }
 
     /// Sets whether this task goes on when another task has failed: if so, only calls that need that task fail. By default each blocking
@@ -441,7 +457,7 @@ const MEETING: u32 = u32::MAX - 1;
 /// [`meet`] in a job that goes on after failures, for the tasks that have not failed.
 fn meet_survivors<F: Fabric, L: LockPolicy>(state: &mut Turn<'_, F, L>) -> Result<()> {
     for _ in 0..2 {
-        let members = (0..state.context.num_tasks()).collect();
+        let members = state.context.tasks().map(|task| task.0).collect();
         let nothing = Contribution { flags: 0, numbers: [0; 2], failed: Vec::new() };
         let (request, _) = failures::start(state, (MEETING, members), nothing, (None, false))?;
         state.wait_over(request)?;
@@ -458,10 +474,11 @@ fn meet<F: Fabric, L: LockPolicy>(state: &mut Turn<'_, F, L>) -> Result<()> {
     if state.job_goes_on {
         return meet_survivors(state);
     }
-    let (own, tasks) = (state.context.task().0, state.context.num_tasks());
+    let (first, tasks) = (state.context.first_task().0, state.context.num_tasks());
+    let own = state.context.task().0 - first;
     let distances = (0..).map(|round| (round, 1u32 << round)).take_while(|&(_, distance)| distance < tasks);
     for (round, distance) in distances {
-        let (to, from) = ((own + distance) % tasks, (own + tasks - distance) % tasks);
+        let (to, from) = (first + (own + distance) % tasks, first + (own + tasks - distance) % tasks);
         state.send_note(TaskId(to), (MEETING, round), [0; 2])?;
         let key = Key { context_id: MEETING, tag: round, from };
         state.wait_for(&mut |context| context.handlers_mut().notes.take(key).is_some())?;

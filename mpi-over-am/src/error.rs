@@ -532,6 +532,14 @@ pub enum Error {
         /// The task from which this one has learned it.
         told_by: u32,
     },
+    /// Tasks could not be started, or a port or name is not there. Contains the name of the program, or of what was asked for.
+    #[error("{what}")]
+    Processes {
+        /// The class.
+        class: ErrorClass,
+        /// The reason.
+        what: String,
+    },
     /// The operation was cancelled before it was matched.
     #[error("the operation was cancelled before it was matched")]
     Cancelled,
@@ -616,7 +624,7 @@ impl Error {
             Self::UnknownRank { .. } | Self::NotInGroup { .. } | Self::TwiceInGroup { .. } => {
                 ErrorClass::Rank
             }
-            Self::Refused { class, .. } | Self::File { class, .. } => *class,
+            Self::Refused { class, .. } | Self::File { class, .. } | Self::Processes { class, .. } => *class,
             Self::OutsideWindow { .. } | Self::NotAttached { .. } => ErrorClass::RmaRange,
             Self::Unshareable { .. } => ErrorClass::RmaShared,
             Self::Unattachable { .. } => ErrorClass::RmaAttach,
@@ -688,6 +696,7 @@ impl Error {
             | Self::NotInGroup { .. }
             | Self::TwiceInGroup { .. }
             | Self::Refused { .. }
+            | Self::Processes { .. }
             | Self::OutsideWindow { .. }
             | Self::NotAttached { .. }
             | Self::Callback { .. }

@@ -102,9 +102,9 @@ impl Group {
     pub const EMPTY: Self =
         Self { members: Members::Strided { first: 0, stride: 1, size: 0 }, own: PROC_NULL, session: 0 };
 
-    /// Tasks `0..size`.
-    pub(crate) fn first_tasks(size: u32, own: TaskId) -> Self {
-        Self { members: Members::Strided { first: 0, stride: 1, size }, own: own.0, session: 0 }
+    /// The tasks from `first` on.
+    pub(crate) fn consecutive(first: TaskId, size: u32, own: TaskId) -> Self {
+        Self { members: Members::Strided { first: first.0, stride: 1, size }, own: own.0, session: 0 }
     }
 
     /// These tasks, each of which must exist and occur once.
@@ -399,7 +399,7 @@ mod tests {
 
     #[test]
     fn parts_by_rank_and_by_range() {
-        let all = Group::first_tasks(10, TaskId(5));
+        let all = Group::consecutive(TaskId(0), 10, TaskId(5));
         assert_eq!(all.incl(&[3, 1]).unwrap(), group(&[3, 1]));
         assert_eq!(all.excl(&[0, 9, 5]).unwrap(), group(&[1, 2, 3, 4, 6, 7, 8]));
         assert_eq!(all.range_incl(&[range(6, 7, 1), range(1, 6, 3)]).unwrap(), group(&[6, 7, 1, 4]));
@@ -410,7 +410,7 @@ mod tests {
 
     #[test]
     fn bad_ranks_are_refused() {
-        let all = Group::first_tasks(4, TaskId(0));
+        let all = Group::consecutive(TaskId(0), 4, TaskId(0));
         assert!(matches!(all.incl(&[4]), Err(Error::NotInGroup { rank: 4, size: 4 })));
         assert!(matches!(all.excl(&[1, 1]), Err(Error::TwiceInGroup { rank: 1 })));
         assert!(matches!(

@@ -121,12 +121,15 @@ pub(crate) struct MpiHandlers {
     has_threads: bool,
     /// Whether several threads may make calls, or a failure needs attention: one check for two rare conditions.
     is_unusual: bool,
-    num_tasks: u32,
     /// This task.
     own: u32,
 }
 
+/// Ranks are lower: a job has far fewer tasks.
+pub(crate) const RANKS_MAX: u32 = 1 << 24;
+
 impl MpiHandlers {
+    /// The handlers of a task of a job that began with `num_tasks` tasks.
     pub(crate) fn new(own: TaskId, num_tasks: u32, settings: &Settings) -> Self {
         let bytes_max = settings.early_arrival_bytes_max;
         // Each message is charged at least this, so `early_arrivals_max` messages use up the budget.
@@ -152,9 +155,14 @@ impl MpiHandlers {
             failures: Failures::default(),
             has_threads: false,
             is_unusual: false,
-            num_tasks,
             own: own.0,
         }
+    }
+
+    /// Forgets a task that has ended, and with which nothing is under way: another task may get its number.
+    pub(crate) fn forget(&mut self, task: TaskId) {
+        self.budget.forget(task.0);
+        self.failures.forget(task);
     }
 
     /// Frees the pieces of an attached buffer whose messages have been sent. The next call reports the errors of the messages.
@@ -367,12 +375,12 @@ impl MpiHandlers {
     #[inline(always)]
     pub(crate) fn envelope(&self, uhdr: &[u8]) -> Option<Envelope> {
         let (envelope, _) = envelope::parse(uhdr)?;
-        (envelope.source() < self.num_tasks).then_some(envelope)
+        (envelope.source() < RANKS_MAX).then_some(envelope)
     }
 
     /// Like [`envelope`](Self::envelope), with the word after it.
     fn envelope_and_word(&self, uhdr: &[u8]) -> Option<(Envelope, u32)> {
-        envelope::parse_with_word(uhdr).filter(|(envelope, _)| envelope.source() < self.num_tasks)
+        envelope::parse_with_word(uhdr).filter(|(envelope, _)| envelope.source() < RANKS_MAX)
     }
 
     /// Refuses an eager message that is too long for its kind, or beyond its sender's part of the budget.

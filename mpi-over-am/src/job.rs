@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use crate::error::{Error, Result};
+use am_via::job::{Answer, Ask, Refusal};
+
+use crate::error::{Error, ErrorClass, Result};
 use crate::settings::{BoardKind, Selection, SettingError, Settings, Table};
 
 /// The settings of am-via in a job, and the environment variables from which MPI's settings ([`Settings`]) are read.
@@ -57,6 +59,45 @@ pub(crate) fn ask_for_end(code: i32) {
     am_via::job::abort_by_launcher(code);
 }
 
+/// A program for the launcher to start.
+pub(crate) use am_via::job::Program as ProgramToStart;
+
+/// Asks the launcher.
+fn ask(ask: &Ask) -> Result<Answer> {
+    let job = JOB.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+    let unsupported = |what| Error::Processes { class: ErrorClass::UnsupportedOperation, what };
+    let job = job.ok_or_else(|| unsupported("this environment has no launcher".to_owned()))?;
+    let answer = job.ask(ask).map_err(|error| unsupported(error.to_string()))?;
+    let Answer::Refused { kind, why } = answer else { return Ok(answer) };
+    let class = match kind {
+        Refusal::Start => ErrorClass::Spawn,
+        Refusal::Name | Refusal::Taken | Refusal::Unsupported => ErrorClass::UnsupportedOperation,
+    };
+    Err(Error::Processes { class, what: why })
+}
+
+fn other_answer() -> Error {
+    let what = "the launcher has answered another question".to_owned();
+    Error::Processes { class: ErrorClass::Intern, what }
+}
+
+/// Lets the launcher start tasks, to which it passes `parent`. Returns the first of them; the others follow it.
+///
+/// # Errors
+/// A program cannot be started.
+pub(crate) fn start(programs: Vec<ProgramToStart>, parent: String) -> Result<u32> {
+    match ask(&Ask::Start { programs, parent })? {
+        Answer::Started { first } => Ok(first),
+        _ => Err(other_answer()),
+    }
+}
+
+/// Number of tasks that the program may plan for, if the launcher says so.
+pub(crate) fn universe() -> Option<u32> {
+    let job = JOB.lock().unwrap_or_else(PoisonError::into_inner).upgrade()?;
+    Some(job.universe()).filter(|&tasks| tasks > 0)
+}
+
 /// The task, in its job.
 #[derive(Debug)]
 pub(crate) struct Joined(am_via::Task);
@@ -95,11 +136,16 @@ impl Joined {
         }
         // Without a setting, only the board's own limit applies.
         board_tasks_max.get_or_insert(u32::MAX);
-        if !is_crowded && job.tasks_here() == job.num_tasks() as usize {
+        if !is_crowded && job.tasks_here() == job.tasks().count() {
             // If tasks ran on several hosts, only some hosts could be crowded, and the limits of their tasks would differ.
             rounds_tasks_max.get_or_insert(u32::MAX);
         }
         Ok(settings)
+    }
+
+    /// What the task that has started this one told its world.
+    pub(crate) fn parent(&self) -> Option<String> {
+        self.0.job().parent()
     }
 
     /// The fabric of the task's context with this number.

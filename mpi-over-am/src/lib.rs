@@ -129,7 +129,9 @@ pub use buffer::{
     SendData, View, ViewMut, WindowMemory,
 };
 pub use collective::{Collective, Datum, LayoutPart, Neighbours, Parts, Placement};
-pub use communicator::{ANY_RANK, Agreed, Communicator, PendingAgreement, PendingCommunicator, SplitType};
+pub use communicator::{
+    ANY_RANK, Agreed, Command, Communicator, PendingAgreement, PendingCommunicator, SplitType, largest_in_set,
+};
 pub use counts::Counts;
 pub use environment::Environment;
 pub use error::{Difference, Error, ErrorClass, Fault, Result, Side};

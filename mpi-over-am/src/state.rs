@@ -77,7 +77,7 @@ impl<F: Fabric> State<F> {
         let behind_head = fabric.limits().packet_bytes_max.saturating_sub(PACKET_HEAD_BYTES);
         let packet_room = behind_head.saturating_sub(envelope::BYTES);
         let own = fabric.world().endpoint().task;
-        let mut handlers = MpiHandlers::new(own, fabric.world().num_tasks(), settings);
+        let mut handlers = MpiHandlers::new(own, fabric.world().tasks_at_start(), settings);
         handlers.limit_agreements(behind_head);
         let mut context = Context::with_handlers(fabric, handlers);
         let (completions, target_counter) = Completions::new(settings.completion, &mut context)?;
@@ -98,7 +98,7 @@ impl<F: Fabric> State<F> {
                 0
             },
         };
-        let context_ids = ContextIds::new(context.task(), context.num_tasks());
+        let context_ids = ContextIds::new(context.task(), context.tasks_at_start(), context.world());
         Ok(Self {
             context,
             context_ids,

@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::error::Error;
 use core::time::Duration;
 
@@ -26,8 +27,40 @@ pub trait World {
     /// The endpoint that this device was opened as.
     fn endpoint(&self) -> Endpoint;
 
-    /// Number of tasks in the job.
+    /// Number of tasks that were started together with this one, and so have consecutive numbers: its *world*. A job has one world, unless
+    /// tasks have started others.
     fn num_tasks(&self) -> u32;
+
+    /// The first of these tasks.
+    fn first_task(&self) -> TaskId {
+        TaskId(0)
+    }
+
+    /// The numbers of all tasks of the job, also of those that tasks have started so far, are lower than this.
+    fn tasks_end(&self) -> u32 {
+        self.num_tasks()
+    }
+
+    /// Number of tasks that the job began with.
+    fn tasks_at_start(&self) -> u32 {
+        self.num_tasks()
+    }
+
+    /// A number that no other world of the job has.
+    fn world(&self) -> u32 {
+        0
+    }
+
+    /// Notes that this task may name `task` as a target, so that no other task gets that number, until the fabric's `forget`.
+    fn hold(&self, _task: TaskId) {}
+
+    /// The tasks that this task holds and that have ended.
+    fn held_and_ended(&self) -> Vec<TaskId> {
+        Vec::new()
+    }
+
+    /// Says whether this task shares anything with tasks of other worlds, which its failure then concerns.
+    fn set_connected(&self, _is_connected: bool) {}
 
     /// Called in a blocking wait after a poll without an event: spins, yields or sleeps, depending on the machine's load. `polls` is the
     /// number of consecutive polls without an event ([`NO_SPIN`]: sleep at once), and `limit` the longest sleep. An event ends the call

@@ -20,6 +20,7 @@
 //! with the system's errors of the set-up path.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::fmt;
 
 use crate::buffer::{
@@ -253,6 +254,20 @@ pub trait Post {
     /// wait for credits. If so, [`takes_pieces`](Self::takes_pieces) accepts them once the peer has consumed all earlier packets.
     fn pieces_may_wait(&mut self, _to: PeerIndex, _len: usize, _packets: u32) -> bool {
         false
+    }
+
+    /// The numbers of a task's contexts, as far as the fabric has any.
+    fn peers_of(&self, _task: TaskId) -> Vec<Peer> {
+        Vec::new()
+    }
+
+    /// Forgets all about a task that has ended and with which nothing is under way, so that another task may get its number. The numbers of
+    /// its contexts stay those of the same endpoints.
+    ///
+    /// # Errors
+    /// The system's error.
+    fn forget(&mut self, _task: TaskId) -> Result<()> {
+        Ok(())
     }
 
     /// Whether the processors of this task and of a peer share a cache, as far as is known. A change is noticed only after some packets.

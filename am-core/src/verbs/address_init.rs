@@ -25,7 +25,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             .map(|(bytes, task)| match <[u8; RemoteAddress::BYTES]>::try_from(bytes) {
                 Ok(bytes) => Ok(RemoteAddress::from_bytes(bytes)),
                 Err(bytes) => Err(Error::Protocol {
-                    peer: Endpoint::new(TaskId(task), self.fabric.world().endpoint().context),
+                    peer: Endpoint::new(TaskId(self.first_task().0 + task), self.fabric.world().endpoint().context),
                     what: format!(
                         "it contributed {} bytes, which are not an address: all tasks must call address_init together",
                         bytes.len()
@@ -46,17 +46,18 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         if own.len() > CONTRIBUTION_BYTES_MAX {
             return Err(Error::ContributionTooLong { len: own.len(), max: CONTRIBUTION_BYTES_MAX });
         }
-        let (me, tasks) = (self.task().0, self.num_tasks());
+        let (first, tasks) = (self.first_task().0, self.num_tasks());
+        let me = self.task().0 - first;
         let epoch = self.engine.enter_exchange(TaskId(me), own);
         for distance in (0..u32::BITS).map(|round| 1u64 << round).take_while(|&d| d < u64::from(tasks)) {
             let distance = distance as u32;
             let count = distance.min(tasks - distance);
             let known: Vec<TaskId> = (0..count).map(|i| TaskId(ahead(me, i, tasks))).collect();
-            let before = self.engine.endpoint_of(TaskId(ahead(me, tasks - distance, tasks)));
+            let before = self.engine.endpoint_of(TaskId(first + ahead(me, tasks - distance, tasks)));
             let before = self.fabric.peer(before)?;
             self.engine.send_exchange(&mut self.fabric, before, epoch, &known)?;
             let wanted = move || (0..count).map(move |i| TaskId(ahead(ahead(me, distance, tasks), i, tasks)));
-            let from = self.engine.endpoint_of(TaskId(ahead(me, distance, tasks)));
+            let from = self.engine.endpoint_of(TaskId(first + ahead(me, distance, tasks)));
             self.wait_for(Errors::Failures, |context| {
                 if context.engine.exchange_has(epoch, wanted()) {
                     return Ok(Some(()));

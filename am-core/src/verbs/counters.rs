@@ -14,7 +14,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// # Errors
     /// A removed counter, or an unknown task.
     pub fn set_counter_watched(&mut self, counter: Counter, destinations: &[TaskId]) -> Result<()> {
-        destinations.iter().try_for_each(|&task| self.engine.check_exists(self.engine.endpoint_of(task)))?;
+        destinations.iter().try_for_each(|&task| self.check_exists(self.engine.endpoint_of(task)))?;
         self.engine.counters.watch(counter, destinations)
     }
 

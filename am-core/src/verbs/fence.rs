@@ -101,14 +101,15 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
 
     /// A dissemination barrier.
     fn barrier(&mut self) -> Result<()> {
-        let (own, tasks) = (self.task().0, self.num_tasks());
+        let (first, tasks) = (self.first_task().0, self.num_tasks());
+        let own = self.task().0 - first;
         let number = self.engine.enter_barrier();
         for round in (0..u32::BITS).take_while(|&round| 1u64 << round < u64::from(tasks)) {
-            let next = self.engine.endpoint_of(crate::task::TaskId(ahead(own, 1 << round, tasks)));
+            let next = self.engine.endpoint_of(crate::task::TaskId(first + ahead(own, 1 << round, tasks)));
             let next = self.fabric.peer(next)?;
             self.engine.notify_barrier(&mut self.fabric, next, round)?;
             let before =
-                self.engine.endpoint_of(crate::task::TaskId(ahead(own, tasks - (1 << round), tasks)));
+                self.engine.endpoint_of(crate::task::TaskId(first + ahead(own, tasks - (1 << round), tasks)));
             self.wait_for(Errors::Failures, |context| {
                 if context.engine.barrier_noticed(number, round) {
                     return Ok(Some(()));

@@ -37,7 +37,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     pub fn group(&self, tasks: &[TaskId]) -> Result<Group> {
         let mut members: Vec<_> =
             tasks.iter().map(|&task| Endpoint::new(task, self.endpoint().context)).collect();
-        members.iter().try_for_each(|&member| self.engine.check_exists(member))?;
+        members.iter().try_for_each(|&member| self.check_exists(member))?;
         members.sort_unstable();
         members.dedup();
         Ok(Group { members: members.into() })

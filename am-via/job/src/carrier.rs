@@ -6,11 +6,29 @@ use std::sync::OnceLock;
 
 use am_via_os::atomics::Ordering;
 use am_via_os::fork;
+use am_via_shm::SleepBarrier;
 use am_via_shm::layout_job::TaskEntry;
-use am_via_shm::{Shared, SleepBarrier};
 
 use super::invitation::open_inherited_or_launchers;
 use super::{Job, JobError, LazyFiles, control_of, has_inode, heap_of, network};
+
+/// A memory file of a task.
+#[derive(Debug)]
+pub enum TaskFile<'a> {
+    /// The job keeps it open.
+    Kept(BorrowedFd<'a>),
+    /// It was opened for the caller.
+    Opened(File),
+}
+
+impl AsFd for TaskFile<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Kept(file) => file.as_fd(),
+            Self::Opened(file) => file.as_fd(),
+        }
+    }
+}
 
 /// Calls of a job for the layers that carry messages. They are not methods of [`Job`], so that a program that holds a job does not see
 /// them.
@@ -40,7 +58,7 @@ pub trait Carrier {
     ///
     /// # Errors
     /// [`JobError::UnknownTask`] or [`JobError::Unreachable`].
-    unsafe fn control_file(&self, task: u32) -> Result<BorrowedFd<'_>, JobError>;
+    unsafe fn control_file(&self, task: u32) -> Result<TaskFile<'_>, JobError>;
 
     /// The heap file of a task.
     ///
@@ -50,7 +68,7 @@ pub trait Carrier {
     ///
     /// # Errors
     /// Those of [`control_file`](Self::control_file).
-    unsafe fn heap_file(&self, task: u32) -> Result<BorrowedFd<'_>, JobError>;
+    unsafe fn heap_file(&self, task: u32) -> Result<TaskFile<'_>, JobError>;
 
     /// The number of the host that a task runs on. Tasks of one host share memory. If the setting `device` is `ofi`, each task counts as a
     /// host of its own.
@@ -68,11 +86,11 @@ pub trait Carrier {
 }
 
 impl Job {
-    pub(super) fn control(&self, task: u32) -> Result<BorrowedFd<'_>, JobError> {
+    pub(super) fn control(&self, task: u32) -> Result<TaskFile<'_>, JobError> {
         self.open_once(task, "control", |files| &files.control, control_of)
     }
 
-    pub(super) fn heap(&self, task: u32) -> Result<BorrowedFd<'_>, JobError> {
+    pub(super) fn heap(&self, task: u32) -> Result<TaskFile<'_>, JobError> {
         self.open_once(task, "heap", |files| &files.heap, heap_of)
     }
 
@@ -81,22 +99,24 @@ impl Job {
         task: u32,
         what: &'static str,
         slot: impl Fn(&LazyFiles) -> &OnceLock<File>,
-        number_and_inode: fn(&Shared<TaskEntry>) -> (i32, u64),
-    ) -> Result<BorrowedFd<'_>, JobError> {
+        number_and_inode: fn(&TaskEntry) -> (i32, u64),
+    ) -> Result<TaskFile<'_>, JobError> {
         let unknown = JobError::UnknownTask { task, num_tasks: self.num_tasks };
-        let (Some(files), Some(entry)) = (self.files.get(task as usize), self.entries.get(task as usize))
-        else {
-            return Err(unknown);
-        };
-        let slot = slot(files);
-        if let Some(file) = slot.get() {
-            return Ok(file.as_fd());
+        let entry = self.table.get(task).filter(|entry| entry.world_size.load(Ordering::Acquire) != 0);
+        let entry = entry.ok_or(unknown)?;
+        // Other tasks may get the number of a task that was started later, so its files are not kept open.
+        let slot = self.files.get(task as usize).map(slot);
+        if let Some(file) = slot.and_then(OnceLock::get) {
+            return Ok(TaskFile::Kept(file.as_fd()));
         }
         let (number, inode) = number_and_inode(entry);
         let launcher_pid = self.header.launcher_pid.load(Ordering::Relaxed);
         let file = open_inherited_or_launchers(number, launcher_pid, |file| has_inode(file, inode))
             .map_err(|source| JobError::Unreachable { what, task, number, launcher_pid, source })?;
-        Ok(slot.get_or_init(|| file).as_fd())
+        Ok(match slot {
+            Some(slot) => TaskFile::Kept(slot.get_or_init(|| file).as_fd()),
+            None => TaskFile::Opened(file),
+        })
     }
 }
 
@@ -122,16 +142,16 @@ impl Carrier for Job {
         self.barrier
     }
 
-    unsafe fn control_file(&self, task: u32) -> Result<BorrowedFd<'_>, JobError> {
+    unsafe fn control_file(&self, task: u32) -> Result<TaskFile<'_>, JobError> {
         self.control(task)
     }
 
-    unsafe fn heap_file(&self, task: u32) -> Result<BorrowedFd<'_>, JobError> {
+    unsafe fn heap_file(&self, task: u32) -> Result<TaskFile<'_>, JobError> {
         self.heap(task)
     }
 
     fn host(&self, task: u32) -> u32 {
-        network::host(&self.entries, self.settings.device, task)
+        network::host(&self.table, self.settings.device, task)
     }
 
     fn is_far(&self, task: u32) -> bool {
@@ -139,7 +159,7 @@ impl Carrier for Job {
     }
 
     fn network_address(&self, task: u32, context: u32) -> Option<Vec<u8>> {
-        self.entries.get(task as usize)?.network.get(context as usize)?.read()
+        self.table.get(task)?.network.get(context as usize)?.read()
     }
 
     fn set_network_address(&self, context: u32, address: &[u8]) -> bool {

@@ -118,6 +118,22 @@ pub enum JobError {
         /// The system's error.
         source: io::Error,
     },
+    /// The launcher does not answer a request of this task.
+    #[error("the launcher does not answer: {why}")]
+    NoAnswer {
+        /// The reason.
+        why: String,
+    },
+    /// All numbers of tasks are in use.
+    #[error(
+        "a job has at most {max} tasks at a time, and {asked} more do not fit: wait for tasks to end, and disconnect from those that have"
+    )]
+    NoRoom {
+        /// The number of tasks to be started.
+        asked: u32,
+        /// The maximum.
+        max: u32,
+    },
     /// A system call failed.
     #[error("{doing}: {source}")]
     System {

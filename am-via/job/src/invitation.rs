@@ -95,7 +95,7 @@ fn version_of(file: &File) -> Option<u64> {
 }
 
 pub(super) fn is_job_file(file: &File, id: u64) -> bool {
-    Mapping::new(file.as_fd(), 0, JobHeader::file_bytes(1))
+    Mapping::new(file.as_fd(), 0, JobHeader::entry_offset(1))
         .ok()
         .and_then(|mapping| mapping.atomics::<JobHeader>(0))
         .is_some_and(|header| {

@@ -18,9 +18,11 @@
     warn(clippy::print_stdout, clippy::print_stderr, reason = "these panic if the reader has left")
 )]
 
+mod asking;
 mod bus;
 #[expect(unsafe_code, reason = "hooks of forked copies; the files of tasks")]
 mod carrier;
+mod entries;
 mod error;
 mod failure;
 mod foreign;
@@ -34,9 +36,11 @@ mod notice;
 mod owner;
 mod record;
 mod supervisor;
+
 mod wait_report;
 #[expect(unsafe_code, reason = "starts a detached copy of this process")]
 mod watcher;
+mod world;
 
 use std::fs::File;
 use std::io;
@@ -56,6 +60,8 @@ use am_via_shm::layout_job::{
 };
 use am_via_shm::{Doorbell, Mapping, Shared, SleepBarrier};
 
+use asking::Asking;
+use entries::Entries;
 use invitation::{Invitation, has_inode, is_job_file, open_inherited_or_launchers};
 use life::Lock;
 
@@ -63,8 +69,9 @@ pub mod settings;
 mod variables;
 
 pub use am_events::EventKind;
+pub use asking::{Answer, Ask, Asks, Program, Refusal};
 pub use bus::{Bus, BusEvent, Message, Outgoing, OwnMessage};
-pub use carrier::Carrier;
+pub use carrier::{Carrier, TaskFile};
 pub use error::JobError;
 pub use failure::{Cause, Failure, signal_of_shell};
 pub use foreign::abort as abort_by_launcher;
@@ -75,6 +82,7 @@ pub use record::{IN_CALLS, Recorded, RecordedEvent, RecordedTally, Recorder, SLE
 pub use supervisor::Supervisor;
 pub use variables::{Variables, is_named_like_a_setting, misspelt};
 pub use wait_report::{NOTED_AFTER, NotedWait, UnderWay, WaitFacts};
+pub use world::PARENT_VARIABLE;
 
 /// The environment variable that makes a process a task: `<job file>:<task>:<launcher>:<job id>`.
 pub const JOB_VARIABLE: &str = "AM_JOB";
@@ -101,12 +109,15 @@ pub enum TaskState {
 #[derive(Debug)]
 pub struct Job {
     task: u32,
+    /// The first task of this task's world: of those that were started together.
+    first: u32,
+    /// The number of tasks of this task's world.
     num_tasks: u32,
     own_pid: u32,
     /// The job file, whose locks tell which tasks live.
     file: File,
     header: Shared<JobHeader>,
-    entries: Vec<Shared<TaskEntry>>,
+    table: Entries,
     files: Vec<LazyFiles>,
     settings: Settings,
     variables: Variables,
@@ -122,6 +133,7 @@ pub struct Job {
     heap_bytes_mapped: OnceLock<u64>,
     /// Records the task's activity, if the launcher asked for it.
     recorder: OnceLock<Arc<Recorder>>,
+    asking: Asking,
     /// Whether this process is the task's process. A process that is refused must not end the task for the others.
     has_joined: bool,
 }
@@ -224,7 +236,7 @@ impl Job {
             cpus: Vec::new(),
             hosts: Vec::new(),
         };
-        let (file, header, entries, files) = JobOwner::create(&plan)?.into_parts();
+        let (file, header, table, files) = JobOwner::create(&plan)?.into_parts();
         let files = files
             .into_iter()
             .map(|files| LazyFiles {
@@ -236,12 +248,13 @@ impl Job {
         let variables = Variables::of_lines(header.settings.read());
         let job = Self {
             task: 0,
+            first: 0,
             num_tasks: 1,
             own_pid: std::process::id(),
             barrier: join_barrier(0, &header)?,
             file,
             header,
-            entries,
+            table,
             files,
             variables,
             settings,
@@ -250,6 +263,7 @@ impl Job {
             launcher: None,
             heap_bytes_mapped: OnceLock::new(),
             recorder: OnceLock::new(),
+            asking: Asking::default(),
             has_joined: false,
         };
         job.take_place()
@@ -258,12 +272,15 @@ impl Job {
     /// Attaches to the job of an invitation, whose tasks on this host descend from process `ancestor`, as far as is known.
     fn attach_to(invitation: &Invitation, ancestor: u32) -> Result<Self, JobError> {
         let file = invitation.open()?;
-        let (header, entries) = mapped(&file)?;
-        let num_tasks = header.num_tasks.load(Ordering::Relaxed);
+        let (header, table) = Entries::of(&file)?;
+        let began_with = header.num_tasks.load(Ordering::Relaxed);
         let task = invitation.task;
-        if task >= num_tasks {
-            return Err(JobError::UnknownTask { task, num_tasks });
+        // Acquire: pairs with the Release in `JobOwner::make_tasks`: the entry is written.
+        let num_tasks = table.get(task).map_or(0, |entry| entry.world_size.load(Ordering::Acquire));
+        if num_tasks == 0 {
+            return Err(JobError::UnknownTask { task, num_tasks: began_with });
         }
+        let first = table.get(task).map_or(0, |entry| entry.world_first.load(Ordering::Relaxed));
         let variables = Variables::of_lines(header.settings.read());
         let settings = Settings::from_variables(|name| variables.get(name))?;
         let is_visible = header.pid_namespace.load(Ordering::Relaxed) == pid_namespace();
@@ -271,13 +288,14 @@ impl Job {
         let launcher = launcher.and_then(|pid| Some((ancestor, PidFd::open(pid).ok()?)));
         let job = Self {
             task,
+            first,
             num_tasks,
             own_pid: std::process::id(),
             barrier: join_barrier(task, &header)?,
             file,
             header,
-            entries,
-            files: (0..num_tasks).map(|_| LazyFiles::default()).collect(),
+            table,
+            files: (0..began_with.min(TASKS_MAX)).map(|_| LazyFiles::default()).collect(),
             variables,
             settings,
             open_contexts: AtomicU32::new(0),
@@ -285,6 +303,7 @@ impl Job {
             launcher,
             heap_bytes_mapped: OnceLock::new(),
             recorder: OnceLock::new(),
+            asking: Asking::default(),
             has_joined: false,
         };
         let job = job.take_place()?;
@@ -298,7 +317,7 @@ impl Job {
     /// Ensures that programs started by this one do not inherit the job's files.
     #[expect(unsafe_code, reason = "descriptors that the launcher has passed on")]
     fn keep_files_from_programs(&self, invitation: &Invitation) {
-        let of_tasks = self.entries.iter().flat_map(|entry| [control_of(entry), heap_of(entry)]);
+        let of_tasks = self.table.in_use().flat_map(|(_, entry)| [control_of(entry), heap_of(entry)]);
         let files = of_tasks.chain([self.record_file()]);
         // SAFETY: the files are only compared with those that the launcher passes on to tasks.
         let file = |number| unsafe { memory::inherited(number) };
@@ -411,7 +430,7 @@ impl Job {
         self.task
     }
 
-    /// Tasks in the job.
+    /// Number of tasks that were started together with this one: at the start of the job, or later by a task.
     #[inline]
     #[must_use]
     pub fn num_tasks(&self) -> u32 {
@@ -451,7 +470,7 @@ impl Job {
     /// # Errors
     /// Those of [`heap_file`](Self::heap_file), and the system's.
     pub fn heap_bytes(&self) -> Result<u64, JobError> {
-        memory::len(self.heap(self.task)?).map_err(JobError::system("looking at a heap file"))
+        memory::len(self.heap(self.task)?.as_fd()).map_err(JobError::system("looking at a heap file"))
     }
 
     /// Number of bytes of each heap file that this task maps. If the heaps of all tasks do not fit into the address space (as under
@@ -479,8 +498,8 @@ impl Job {
     /// itself, so it is not to be trusted, and after the task's end it may belong to another process.
     #[must_use]
     pub fn pid(&self, task: u32) -> i32 {
-        self.entries
-            .get(task as usize)
+        self.table
+            .get(task)
             // Acquire: pairs with the exchange in `take_place` ("pid published").
             .and_then(|entry| i32::try_from(entry.pid.load(Ordering::Acquire)).ok())
             .unwrap_or(0)
@@ -492,17 +511,15 @@ impl Job {
     #[must_use]
     pub fn has_ended(&self, task: u32) -> bool {
         // Acquire: pairs with the store in `take_place` ("life locked").
-        let is_known = self
-            .entries
-            .get(task as usize)
-            .is_some_and(|entry| entry.life_locked.load(Ordering::Acquire) != 0);
+        let is_known =
+            self.table.get(task).is_some_and(|entry| entry.life_locked.load(Ordering::Acquire) != 0);
         is_known && life::has_ended(self.file.as_fd(), task)
     }
 
     /// State of a task. Written by the task, so not to be trusted.
     #[must_use]
     pub fn state(&self, task: u32) -> TaskState {
-        self.entries.get(task as usize).map_or(TaskState::NotStarted, |entry| state_of(entry))
+        self.table.get(task).map_or(TaskState::NotStarted, state_of)
     }
 
     /// A number that changes at each failure of a task. Costs one load of a cache line that is rarely written.
@@ -522,7 +539,7 @@ impl Job {
     /// A text about a task's failure: its cause and, if another task failed first, that failure. `None` if the task did not fail.
     #[must_use]
     pub fn failure_of(&self, task: u32) -> Option<String> {
-        let entry = self.entries.get(task as usize).filter(|_| self.header.is_failed(task))?;
+        let entry = self.table.get(task).filter(|_| self.header.is_failed(task))?;
         let own = entry.cause().map(|(kind, value)| Cause::decode(kind, value));
         Some(match (self.failure(), own) {
             (Some(first), _) if first.task == task => first.to_string(),
@@ -576,9 +593,12 @@ impl Job {
         self.header.record_failure(self.task, kind, value, words);
         // Release: "state set", pairs with the load in `state_of`: a reader of this state also sees the cause.
         self.own_entry().state.store(STATE_DEAD, Ordering::Release);
-        for task in 0..self.num_tasks {
+        for task in self.table.tasks() {
             if let Ok(file) = self.control(task).and_then(|file| {
-                file.try_clone_to_owned().map(File::from).map_err(JobError::system("opening a control file"))
+                file.as_fd()
+                    .try_clone_to_owned()
+                    .map(File::from)
+                    .map_err(JobError::system("opening a control file"))
             }) {
                 // Best effort, like the launcher's ring: a sleeper checks again when its wait ends.
                 let _ = ring(&file);
@@ -644,7 +664,7 @@ impl Job {
     #[must_use]
     pub fn is_crowded(&self) -> bool {
         let tasks = self.tasks_here();
-        if tasks == self.entries.len() {
+        if tasks == self.table.in_use().count() {
             return self.header.is_crowded.load(Ordering::Relaxed) != 0;
         }
         tasks > self.cpus() as usize
@@ -658,15 +678,12 @@ impl Job {
 
     fn entries_here(&self) -> impl Iterator<Item = &TaskEntry> {
         let own = self.own_entry().host.load(Ordering::Relaxed);
-        self.entries
-            .iter()
-            .map(|entry| &**entry)
-            .filter(move |entry| entry.host.load(Ordering::Relaxed) == own)
+        let entries = self.table.in_use().map(|(_, entry)| entry);
+        entries.filter(move |entry| entry.host.load(Ordering::Relaxed) == own)
     }
 
     fn own_entry(&self) -> &TaskEntry {
-        // `task` was checked against the number of entries when this task attached.
-        &self.entries[self.task as usize]
+        self.table.get(self.task).expect("this task's number was checked when it attached")
     }
 }
 
@@ -677,24 +694,6 @@ impl Drop for Job {
             self.mark_finalized();
         }
     }
-}
-
-/// The header of a job file, and the entries of its tasks.
-fn mapped(file: &File) -> Result<(Shared<JobHeader>, Vec<Shared<TaskEntry>>), JobError> {
-    let mapping = Mapping::whole(file.as_fd()).map_err(JobError::system("mapping the job file"))?;
-    mapping.keep_in_copies();
-    let damaged = |what| move || JobError::Damaged { what };
-    let header: Shared<JobHeader> =
-        mapping.atomics(0).ok_or_else(damaged("it is shorter than its header"))?;
-    let num_tasks = header.num_tasks.load(Ordering::Relaxed);
-    if num_tasks == 0 || num_tasks > TASKS_MAX {
-        return Err(JobError::Damaged { what: "it has no tasks, or more tasks than a job can have" });
-    }
-    let entries = (0..num_tasks)
-        .map(|task| mapping.atomics(JobHeader::entry_offset(task)))
-        .collect::<Option<Vec<_>>>()
-        .ok_or_else(damaged("it is shorter than its table of tasks"))?;
-    Ok((header, entries))
 }
 
 /// Prepares this process for the barrier that the launcher chose, and returns that barrier.
@@ -730,12 +729,12 @@ fn variables_of_this_process() -> Variables {
 }
 
 /// The descriptor as which all tasks inherit a task's control file, and the file's inode. Neither is to be trusted.
-fn control_of(entry: &Shared<TaskEntry>) -> (i32, u64) {
+fn control_of(entry: &TaskEntry) -> (i32, u64) {
     (entry.control_fd.load(Ordering::Relaxed), entry.control_inode.load(Ordering::Relaxed))
 }
 
 /// The descriptor as which all tasks inherit a task's heap file, and the file's inode. Neither is to be trusted.
-fn heap_of(entry: &Shared<TaskEntry>) -> (i32, u64) {
+fn heap_of(entry: &TaskEntry) -> (i32, u64) {
     (entry.heap_fd.load(Ordering::Relaxed), entry.heap_inode.load(Ordering::Relaxed))
 }
 

@@ -6,10 +6,11 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::MetadataExt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
+use super::entries::Entries;
 use super::invitation;
 use super::life;
 use super::record::{self, Recorded};
@@ -17,14 +18,14 @@ use super::wait_report::{self, NotedWait};
 use super::{Cause, Failure, JOB_VARIABLE, JobError, TaskFiles, TaskState, ring, state_of};
 use crate::Variables;
 use crate::settings::{HEAP_BYTES_DEFAULT, HEAP_BYTES_MIN, Settings};
-use am_via_os::atomics::Ordering;
+use am_via_os::atomics::{AtomicU32, Ordering};
 use am_via_os::limits::{self, Limit, Resource};
 use am_via_os::memory::{self, PAGE_BYTES};
 use am_via_os::sched;
-use am_via_shm::layout::{ControlHeader, ControlLayout};
+use am_via_shm::layout::{ControlHeader, ControlLayout, VIS_MAX};
 #[cfg(test)]
 use am_via_shm::layout_job::JOB_VERSION_SHIFT;
-use am_via_shm::layout_job::{self, JOB_MAGIC, JobHeader, PID_UNKNOWN, TASKS_MAX, TaskEntry};
+use am_via_shm::layout_job::{self, JOB_MAGIC, JobHeader, PID_UNKNOWN, TASKS_MAX};
 use am_via_shm::layout_record::TaskRecord;
 use am_via_shm::{Mapping, Shared, SleepBarrier};
 
@@ -33,6 +34,8 @@ const INHERITED_NUMBER_MIN: i32 = 200;
 const JOB_FILE: &str = "am-job";
 /// Generous estimate of the files that a task opens besides those of the job.
 const FILES_OF_A_PROGRAM: u64 = 64;
+/// The fewest VI slots of a task.
+const VIS_MIN: u32 = 64;
 /// The most that the settings of a job have, in bytes.
 const SETTINGS_BYTES_MAX: usize = JobHeader::SETTINGS_BYTES_MAX;
 
@@ -69,13 +72,19 @@ pub enum Record {
 #[derive(Debug)]
 pub struct JobOwner {
     file: File,
-    files: Vec<TaskFiles>,
+    /// The files of each task that the job has now.
+    files: Mutex<BTreeMap<u32, TaskFiles>>,
     /// The file that tasks record into, if they record.
     record: Option<File>,
     pub(super) header: Shared<JobHeader>,
-    pub(super) entries: Vec<Shared<TaskEntry>>,
+    pub(super) table: Entries,
     id: u64,
+    /// Number of tasks that the job began with.
     num_tasks: u32,
+    heap_bytes: u64,
+    layout: ControlLayout,
+    /// The number of the last world that was made.
+    pub(super) worlds: AtomicU32,
     /// The tasks that have ended with code 0 without joining.
     never_joined: Mutex<BTreeSet<u32>>,
 }
@@ -92,21 +101,11 @@ impl JobOwner {
         }
         let limits = Limits::of_this_process();
         limits.check_open_files(num_tasks)?;
-        let layout = ControlLayout { num_tasks, packet_bytes: plan.settings.packet_bytes };
-        limits.check_file_size("the control file of a task", layout.file_bytes())?;
+        let layout = limits.layout(plan.settings.packet_bytes)?;
         let heap_bytes = limits.heap_file_bytes(plan.settings.heap_bytes, num_tasks)?;
 
-        let file = make(JOB_FILE, JobHeader::file_bytes(num_tasks) as u64)?;
-        let mapping = Mapping::new(file.as_fd(), 0, JobHeader::file_bytes(num_tasks))
-            .map_err(JobError::system("mapping the job file"))?;
-        mapping.keep_in_copies();
-        let header: Shared<JobHeader> = mapping.atomics(0).expect("the job file holds its header");
-        let entries: Vec<Shared<TaskEntry>> = (0..num_tasks)
-            .map(|task| {
-                let offset = JobHeader::entry_offset(task);
-                mapping.atomics(offset).expect("the job file holds an entry for each task")
-            })
-            .collect();
+        let file = make(JOB_FILE, JobHeader::file_bytes() as u64)?;
+        let (header, table) = Entries::of(&file)?;
         let record = match plan.record {
             Record::Nothing => None,
             Record::Sums | Record::Events => {
@@ -116,11 +115,20 @@ impl JobOwner {
             }
         };
         let never_joined = Mutex::default();
-        let mut owner =
-            Self { file, files: Vec::new(), record, header, entries, id: random(), num_tasks, never_joined };
-        for task in 0..num_tasks {
-            owner.make_task_files(task, &layout, heap_bytes)?;
-        }
+        let owner = Self {
+            file,
+            files: Mutex::default(),
+            record,
+            header,
+            table,
+            id: random(),
+            num_tasks,
+            heap_bytes,
+            layout,
+            worlds: AtomicU32::new(0),
+            never_joined,
+        };
+        owner.make_tasks(0, num_tasks)?;
         owner.write_masks(plan);
         owner.write_header(plan)?;
         Ok(owner)
@@ -137,34 +145,57 @@ impl JobOwner {
         let file =
             memory::open_of_process(pid, JOB_FILE).and_then(|file| file.ok_or_else(none)).map_err(failed())?;
         invitation::check_version(&file, pid)?;
-        let (header, entries) = super::mapped(&file)?;
+        let (header, table) = Entries::of(&file)?;
         let (id, num_tasks) =
             (header.job_id.load(Ordering::Relaxed), header.num_tasks.load(Ordering::Relaxed));
-        let never_joined = Mutex::default();
-        Ok(Self { file, files: Vec::new(), record: None, header, entries, id, num_tasks, never_joined })
+        let layout =
+            ControlLayout { num_tasks: TASKS_MAX, packet_bytes: 0, vis: header.vis.load(Ordering::Relaxed) };
+        Ok(Self {
+            file,
+            files: Mutex::default(),
+            record: None,
+            header,
+            table,
+            id,
+            num_tasks,
+            heap_bytes: 0,
+            layout,
+            worlds: AtomicU32::new(0),
+            never_joined: Mutex::default(),
+        })
     }
 
-    fn make_task_files(
-        &mut self,
-        task: u32,
-        layout: &ControlLayout,
-        heap_bytes: u64,
-    ) -> Result<(), JobError> {
-        let control = make("am-control", layout.file_bytes())?;
-        let heap = make("am-heap", heap_bytes)?;
-        write_control_header(&control, layout)?;
-        let entry = &self.entries[task as usize];
-        entry.control_fd.store(control.as_raw_fd(), Ordering::Relaxed);
-        entry.heap_fd.store(heap.as_raw_fd(), Ordering::Relaxed);
-        entry.control_inode.store(inode(&control)?, Ordering::Relaxed);
-        entry.heap_inode.store(inode(&heap)?, Ordering::Relaxed);
-        self.files.push(TaskFiles { control, heap });
+    /// Makes the files of new tasks, which are started together.
+    pub(super) fn make_tasks(&self, first: u32, count: u32) -> Result<(), JobError> {
+        for task in first..first + count {
+            let control = make("am-control", self.layout.file_bytes())?;
+            let heap = make("am-heap", self.heap_bytes)?;
+            write_control_header(&control, &self.layout)?;
+            let entry = self.table.get(task).ok_or(JobError::NoRoom { asked: count, max: TASKS_MAX })?;
+            entry.control_fd.store(control.as_raw_fd(), Ordering::Relaxed);
+            entry.heap_fd.store(heap.as_raw_fd(), Ordering::Relaxed);
+            entry.control_inode.store(inode(&control)?, Ordering::Relaxed);
+            entry.heap_inode.store(inode(&heap)?, Ordering::Relaxed);
+            entry.world_first.store(first, Ordering::Relaxed);
+            self.files().insert(task, TaskFiles { control, heap });
+        }
+        for task in first..first + count {
+            // Release: pairs with the Acquire in `Entries::in_use`: the entry is written.
+            self.table.get(task).inspect(|entry| entry.world_size.store(count, Ordering::Release));
+        }
+        self.header.tasks_end.fetch_max(first + count, Ordering::Release);
+        self.header.epoch.fetch_add(1, Ordering::Release);
         Ok(())
+    }
+
+    pub(super) fn files(&self) -> MutexGuard<'_, BTreeMap<u32, TaskFiles>> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn write_masks(&self, plan: &JobPlan) {
         let everywhere = sched::allowed_cpus();
-        for (task, entry) in self.entries.iter().enumerate() {
+        for (task, entry) in self.table.in_use() {
+            let task = task as usize;
             let bound = plan.cpus.get(task).filter(|cpus| !cpus.is_empty());
             entry.set_cpus(bound.unwrap_or(&everywhere));
             entry.host.store(plan.hosts.get(task).copied().unwrap_or(0), Ordering::Relaxed);
@@ -178,22 +209,27 @@ impl JobOwner {
     /// A process has ended.
     pub(super) fn take_masks(&self, processes: impl Iterator<Item = (u32, u32)>) -> io::Result<()> {
         for (task, pid) in processes {
-            self.entries[task as usize].set_cpus(&sched::allowed_cpus_of(pid)?);
+            let cpus = sched::allowed_cpus_of(pid)?;
+            self.table.get(task).inspect(|entry| entry.set_cpus(&cpus));
         }
         self.mark_crowded();
         Ok(())
     }
 
     /// Notes whether the tasks of the host with the most tasks outnumber that host's processors, assumed to be as many as this host's.
-    fn mark_crowded(&self) {
+    pub(super) fn mark_crowded(&self) {
         let mut tasks_of: BTreeMap<u32, usize> = BTreeMap::new();
-        for entry in &self.entries {
+        for (_, entry) in self.table.in_use() {
             *tasks_of.entry(entry.host.load(Ordering::Relaxed)).or_default() += 1;
         }
         let tasks = tasks_of.into_values().max().unwrap_or(1);
-        let cpus = layout_job::count_cpus(self.entries.iter().map(|entry| &**entry));
+        let cpus = layout_job::count_cpus(self.table.in_use().map(|(_, entry)| entry));
         let cpus = cpus.min(self.header.quota_cpus.load(Ordering::Relaxed)).max(1);
-        self.header.is_crowded.store(u32::from(tasks > cpus as usize), Ordering::Relaxed);
+        let is_crowded = u32::from(tasks > cpus as usize);
+        self.header.is_crowded_now.store(is_crowded, Ordering::Relaxed);
+        if self.worlds.load(Ordering::Relaxed) == 0 {
+            self.header.is_crowded.store(is_crowded, Ordering::Relaxed);
+        }
     }
 
     fn write_header(&self, plan: &JobPlan) -> Result<(), JobError> {
@@ -207,6 +243,7 @@ impl JobOwner {
             .map_or(u32::MAX, |milli| u32::try_from(milli.div_ceil(1000)).unwrap_or(u32::MAX).max(1));
         header.job_id.store(self.id, Ordering::Relaxed);
         header.num_tasks.store(self.num_tasks, Ordering::Relaxed);
+        header.vis.store(self.layout.vis, Ordering::Relaxed);
         header.launcher_pid.store(std::process::id(), Ordering::Relaxed);
         header.pid_namespace.store(super::pid_namespace(), Ordering::Relaxed);
         header.quota_cpus.store(quota, Ordering::Relaxed);
@@ -235,7 +272,7 @@ impl JobOwner {
         record::map(record.as_fd(), task).ok().map(|shared| record::read(&shared))
     }
 
-    /// Tasks in the job.
+    /// Number of tasks that the job began with.
     #[must_use]
     pub fn num_tasks(&self) -> u32 {
         self.num_tasks
@@ -253,7 +290,7 @@ impl JobOwner {
         vec![
             (JOB_VARIABLE.to_owned(), self.invitation(task)),
             ("AM_TASK".to_owned(), task.to_string()),
-            ("AM_NUM_TASKS".to_owned(), self.num_tasks.to_string()),
+            ("AM_NUM_TASKS".to_owned(), self.world_size(task).to_string()),
         ]
     }
 
@@ -265,8 +302,8 @@ impl JobOwner {
     /// The file descriptors that each task inherits.
     #[must_use]
     pub fn inherited_files(&self) -> Vec<i32> {
-        let of_tasks =
-            self.files.iter().flat_map(|files| [files.control.as_raw_fd(), files.heap.as_raw_fd()]);
+        let files = self.files();
+        let of_tasks = files.values().flat_map(|files| [files.control.as_raw_fd(), files.heap.as_raw_fd()]);
         let record = self.record.iter().map(AsRawFd::as_raw_fd);
         std::iter::once(self.file.as_raw_fd()).chain(record).chain(of_tasks).collect()
     }
@@ -274,7 +311,7 @@ impl JobOwner {
     /// Records that `task` has failed and rings all doorbells. Keeps the task's own last words if it has any, otherwise `words`. Returns
     /// whether this was the job's first failure.
     pub fn mark_dead(&self, task: u32, cause: Cause, words: &str) -> bool {
-        let Some(entry) = self.entries.get(task as usize) else { return false };
+        let Some(entry) = self.table.get(task) else { return false };
         let own = entry.last_words.read();
         let (kind, value) = cause.encode();
         entry.set_cause(kind, value);
@@ -298,7 +335,7 @@ impl JobOwner {
 
     /// Wakes every sleeping task, so that it sees changes of the job file.
     fn ring_all(&self) {
-        for files in &self.files {
+        for files in self.files().values() {
             // Best effort: if a doorbell can't be mapped (no memory left), its sleeper checks again when its wait ends.
             let _ = ring(&files.control);
         }
@@ -319,7 +356,7 @@ impl JobOwner {
     /// State of `task`. The task writes it itself, so it is not to be trusted.
     #[must_use]
     pub fn state(&self, task: u32) -> TaskState {
-        self.entries.get(task as usize).map_or(TaskState::NotStarted, |entry| state_of(entry))
+        self.table.get(task).map_or(TaskState::NotStarted, state_of)
     }
 
     /// The PID of the process that attached as `task`; `None` before that, or if the process is in another PID namespace. The task writes
@@ -327,7 +364,7 @@ impl JobOwner {
     #[must_use]
     pub fn pid(&self, task: u32) -> Option<u32> {
         // Acquire: pairs with the exchange in `Job::take_place` ("pid published").
-        let pid = self.entries.get(task as usize)?.pid.load(Ordering::Acquire);
+        let pid = self.table.get(task)?.pid.load(Ordering::Acquire);
         (pid != 0 && pid != PID_UNKNOWN).then_some(pid)
     }
 
@@ -335,14 +372,14 @@ impl JobOwner {
     #[must_use]
     pub fn has_ended(&self, task: u32) -> bool {
         // Acquire: pairs with the store in `Job::take_place` ("life locked").
-        let entry = self.entries.get(task as usize);
+        let entry = self.table.get(task);
         entry.is_some_and(|entry| entry.life_locked.load(Ordering::Acquire) != 0)
             && life::has_ended(self.file.as_fd(), task)
     }
 
     /// Tells `task` that its process is watched.
     pub fn set_watched(&self, task: u32) {
-        if let Some(entry) = self.entries.get(task as usize) {
+        if let Some(entry) = self.table.get(task) {
             // Release: pairs with the Acquire in `Job::wait_until_watched`.
             entry.watched.store(1, Ordering::Release);
         }
@@ -352,20 +389,20 @@ impl JobOwner {
     #[must_use]
     pub fn has_joined(&self, task: u32) -> bool {
         // Acquire: pairs with the exchange in `Job::take_place` ("pid published").
-        self.entries.get(task as usize).is_some_and(|entry| entry.pid.load(Ordering::Acquire) != 0)
+        self.table.get(task).is_some_and(|entry| entry.pid.load(Ordering::Acquire) != 0)
     }
 
     /// The last wait that `task` noted; `None` if it has noted none, or there is no such task. [`NotedWait::is_fresh`] tells whether the
     /// task still waits.
     #[must_use]
     pub fn wait_of(&self, task: u32) -> Option<NotedWait> {
-        wait_report::read(&self.entries.get(task as usize)?.wait)
+        wait_report::read(&self.table.get(task)?.wait)
     }
 
     /// The last words of `task`; empty if there are none.
     #[must_use]
     pub fn last_words(&self, task: u32) -> String {
-        self.entries.get(task as usize).map_or_else(String::new, |entry| entry.last_words.read())
+        self.table.get(task).map_or_else(String::new, |entry| entry.last_words.read())
     }
 
     /// Makes the job look like one of a launcher of another version.
@@ -376,8 +413,9 @@ impl JobOwner {
     }
 
     /// The parts that make up an in-process job of one.
-    pub(super) fn into_parts(self) -> (File, Shared<JobHeader>, Vec<Shared<TaskEntry>>, Vec<TaskFiles>) {
-        (self.file, self.header, self.entries, self.files)
+    pub(super) fn into_parts(self) -> (File, Shared<JobHeader>, Entries, Vec<TaskFiles>) {
+        let files = self.files.into_inner().unwrap_or_else(PoisonError::into_inner);
+        (self.file, self.header, self.table, files.into_values().collect())
     }
 }
 
@@ -439,6 +477,17 @@ impl Limits {
             }),
             _ => Ok(()),
         }
+    }
+
+    /// The layout of the control files. As many connections as a task can have, or else as many as the limit on files allows.
+    fn layout(&self, packet_bytes: u32) -> Result<ControlLayout, JobError> {
+        let of = |vis| ControlLayout { num_tasks: TASKS_MAX, packet_bytes, vis };
+        let fits = |vis: &u32| self.file_size.is_none_or(|most| of(*vis).file_bytes() <= most);
+        let sizes =
+            std::iter::successors(Some(VIS_MAX), |vis| Some(vis / 2)).take_while(|&vis| vis >= VIS_MIN);
+        let chosen = of(sizes.clone().find(fits).unwrap_or(VIS_MIN));
+        self.check_file_size("the control file of a task", chosen.file_bytes())?;
+        Ok(chosen)
     }
 
     fn check_file_size(&self, what: &'static str, needed: u64) -> Result<(), JobError> {

@@ -44,7 +44,7 @@ fn the_tasks_of_a_host_share_its_processors() {
     let here = |task| attach_to(&owner, task).unwrap().tasks_here();
     assert_eq!((here(0), here(1)), (2, 3));
     // The processors that the job file has for a task on another host do not count on this host.
-    owner.entries[1].set_cpus(&[1000]);
+    owner.table.get(1).unwrap().set_cpus(&[1000]);
     let job = attach_to(&owner, 2).unwrap();
     let own = u32::try_from(sched::allowed_cpus().len()).unwrap();
     assert!(job.cpus() <= own, "{} of {own}", job.cpus());
@@ -95,9 +95,10 @@ fn a_task_finds_its_job_and_takes_its_leave() {
     assert!(job.launcher_alive());
     assert!(job.cpus() >= 1);
     for task in 0..3 {
-        let layout = ControlLayout { num_tasks: 3, packet_bytes: job.settings().packet_bytes };
-        assert_eq!(memory::len(job.control(task).unwrap()).unwrap(), layout.file_bytes());
-        assert!(memory::len(job.heap(task).unwrap()).unwrap() > HEAP_BYTES_MIN);
+        let packet_bytes = job.settings().packet_bytes;
+        let layout = ControlLayout { num_tasks: TASKS_MAX, packet_bytes, vis: job.vis() };
+        assert_eq!(memory::len(job.control(task).unwrap().as_fd()).unwrap(), layout.file_bytes());
+        assert!(memory::len(job.heap(task).unwrap().as_fd()).unwrap() > HEAP_BYTES_MIN);
     }
     assert!(matches!(job.heap(3), Err(JobError::UnknownTask { task: 3, num_tasks: 3 })));
     drop(job);
@@ -194,8 +195,8 @@ fn a_task_is_one_process() {
 #[test]
 fn a_process_that_is_refused_changes_nothing_of_the_task() {
     let owner = owner(1);
-    owner.entries[0].pid.store(1, Ordering::Relaxed);
-    owner.entries[0].state.store(STATE_RUNNING, Ordering::Relaxed);
+    owner.table.get(0).unwrap().pid.store(1, Ordering::Relaxed);
+    owner.table.get(0).unwrap().state.store(STATE_RUNNING, Ordering::Relaxed);
     assert!(matches!(attach_to(&owner, 0), Err(JobError::TaskTaken { task: 0, pid: 1 })));
     assert_eq!(owner.state(0), TaskState::Running);
     let path = format!("/proc/self/fd/{}", owner.inherited_files()[0]);

@@ -55,7 +55,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use am_via_job::settings::{Settings, Table};
-use am_via_job::{Bus, JobOwner, JobPlan, Variables};
+use am_via_job::{Asks, Bus, JobOwner, JobPlan, Variables};
 use am_via_os::process::{self, PidFd};
 use am_via_os::sched;
 use am_via_os::signal::SignalFd;
@@ -129,6 +129,7 @@ pub struct Launch {
     hang_reports: Option<HangReports>,
     record: Record,
     keeps_going: bool,
+    universe: Option<u32>,
     grace: Duration,
     #[serde(skip)]
     own_process: Option<u32>,
@@ -159,6 +160,7 @@ impl Launch {
             hang_reports: None,
             record: Record::Nothing,
             keeps_going: false,
+            universe: None,
             grace: GRACE,
             own_process: None,
             hosts: Vec::new(),
@@ -259,6 +261,19 @@ impl Launch {
         self
     }
 
+    /// Sets the number of tasks that the program may plan for, with those that it starts itself (`MPI_UNIVERSE_SIZE`). Otherwise it is the
+    /// number of processors, or of the tasks if there are more. It is no limit.
+    #[must_use]
+    pub fn plan_for(mut self, tasks: u32) -> Self {
+        self.universe = Some(tasks);
+        self
+    }
+
+    fn universe(&self) -> u32 {
+        let tasks = if self.is_part() { number_of(&self.hosts) } else { self.tasks };
+        self.universe.unwrap_or_else(|| number_of(&sched::allowed_cpus()).max(tasks))
+    }
+
     /// Sets how long the tasks may go on before they are killed: after one of them has failed, unless the job goes on after failures;
     /// after the time limit; and after the output could no longer be written.
     #[must_use]
@@ -334,10 +349,12 @@ impl Launch {
         if self.keeps_going {
             job.set_continue_on_failure(true);
         }
+        let asks = Asks::open(&job)?;
+        job.set_universe(self.universe());
         let (end, bell) = EndRequest::new().map_err(LaunchError::system("making a pipe"))?;
         let watched = self.watched(bell)?;
         tracing::debug!(tasks = self.tasks, ?program, ?cpus, record = ?self.record, "the job's memory is made");
-        Ok(Prepared { launch: self, program, cpus, job, end: Arc::new(end), watched, silence_max })
+        Ok(Prepared { launch: self, program, cpus, job, end: Arc::new(end), watched, asks, silence_max })
     }
 
     /// The part of this job that the agent on `host` runs; `hosts` has the host of each task, and the tasks of a host are consecutive. The
@@ -438,6 +455,12 @@ impl Launch {
     }
 }
 
+/// Number of processors that this process may use.
+#[must_use]
+pub fn processors() -> usize {
+    sched::allowed_cpus().len()
+}
+
 fn number_of<T>(tasks: &[T]) -> u32 {
     u32::try_from(tasks.len()).unwrap_or(u32::MAX)
 }
@@ -451,6 +474,7 @@ struct Prepared {
     job: Arc<JobOwner>,
     end: Arc<EndRequest>,
     watched: Watched,
+    asks: Asks,
     /// A supervisor that is silent for this long is taken for gone.
     silence_max: Duration,
 }
@@ -463,10 +487,10 @@ impl Prepared {
         bus: Option<&mut Bus<AgentMessage>>,
         started: impl FnOnce(&Arc<[TaskProcess]>),
     ) -> Result<Report, LaunchError> {
-        let Self { launch, program, cpus, job, end, watched, .. } = self;
+        let Self { launch, program, cpus, job, end, watched, asks, .. } = self;
         let spawned: Spawned = spawn::spawn(&launch, &program, &cpus, &job, &end)?;
         started(&spawned.tasks);
-        HostLauncher::new(&launch, job, spawned, end, watched, bus).run()
+        HostLauncher::new(&launch, job, spawned, end, (watched, asks), bus).run()
     }
 }
 

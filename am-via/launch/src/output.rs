@@ -4,6 +4,7 @@
 //! forwarded as it is, and the next output follows it: no byte is added, since the output may be no text. Only lines with a prefix (a tag,
 //! a time) always begin on a new line.
 
+use std::collections::BTreeMap;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::{ChildStderr, ChildStdout};
@@ -23,6 +24,10 @@ use am_via_os::poll;
 /// Longest line that is forwarded whole, in bytes. A longer one is forwarded in pieces, so that a task that never ends its line does not
 /// use up the launcher's memory.
 const LINE_BYTES_MAX: usize = 16 << 20;
+/// What the forwarding thread is told: there are more outputs; there will be no more; end at once.
+const MORE: u8 = b'+';
+const NO_MORE: u8 = b'-';
+const STOP: u8 = b'x';
 const CHUNK_BYTES: usize = 64 << 10;
 /// The most that a pipe holds for a process without privileges (`fs.pipe-max-size`, its default), in bytes.
 const PIPE_BYTES_MAX: usize = 1 << 20;
@@ -144,10 +149,12 @@ impl Write for Closed {
 /// The forwarding thread.
 #[derive(Debug)]
 pub(super) struct Forwarder {
-    stop: PipeWriter,
+    /// Wakes the thread: [`MORE`] for more outputs, [`NO_MORE`] before the end, [`STOP`] to end at once.
+    tell: PipeWriter,
+    more: Sender<(u32, Source)>,
     finished: Receiver<()>,
     is_writing: Arc<AtomicBool>,
-    last_lines: Arc<Mutex<Vec<String>>>,
+    last_lines: Arc<Mutex<BTreeMap<u32, String>>>,
 }
 
 impl Forwarder {
@@ -155,14 +162,14 @@ impl Forwarder {
     /// `end`.
     pub(super) fn start(
         sources: Vec<(u32, Source)>,
-        num_tasks: u32,
         format: OutputFormat,
         sinks: Sinks,
         end: Arc<EndRequest>,
     ) -> Result<Self, LaunchError> {
-        let (stopped, stop) = io::pipe().map_err(LaunchError::system("making a pipe"))?;
+        let (told, tell) = io::pipe().map_err(LaunchError::system("making a pipe"))?;
         let (done, finished) = mpsc::channel();
-        let last_lines = Arc::new(Mutex::new(vec![String::new(); num_tasks as usize]));
+        let (more, new) = mpsc::channel();
+        let last_lines = Arc::default();
         let is_writing = Arc::new(AtomicBool::new(false));
         let work = Work {
             streams: sources.into_iter().map(|(task, source)| Stream::new(task, source, format)).collect(),
@@ -172,22 +179,38 @@ impl Forwarder {
             is_writing: Arc::clone(&is_writing),
             last_lines: Arc::clone(&last_lines),
             end,
+            new,
+            format,
         };
         thread::Builder::new()
             .name("am-output".to_owned())
-            .spawn(move || work.run(&stopped, &done))
+            .spawn(move || work.run(told, &done))
             .map_err(LaunchError::system("starting a thread"))?;
-        Ok(Self { stop, finished, is_writing, last_lines })
+        Ok(Self { tell, more, finished, is_writing, last_lines })
+    }
+
+    /// Also forwards these outputs.
+    pub(super) fn add(&mut self, sources: Vec<(u32, Source)>) {
+        for source in sources {
+            // If the thread has ended, because its output cannot be written, the job is about to end.
+            let _ = self.more.send(source);
+        }
+        let _ = self.tell.write_all(&[MORE]);
     }
 
     /// Waits until all output is forwarded, however long the reader of this process's output takes. If only a process outside the job
     /// holds an output open, that process has `patience` to write more; then what has been written by then is forwarded. If `must_end`
     /// returns true, the wait lasts at most twice `patience`, and the rest of the output may be lost. Returns the last informative line of
     /// each task's standard error.
-    pub(super) fn finish(mut self, patience: Duration, mut must_end: impl FnMut() -> bool) -> Vec<String> {
+    pub(super) fn finish(
+        mut self,
+        patience: Duration,
+        mut must_end: impl FnMut() -> bool,
+    ) -> BTreeMap<u32, String> {
+        // If this fails, the thread has ended already.
+        let _ = self.tell.write_all(&[NO_MORE]);
         if !self.wait(patience, &mut must_end) {
-            // If this fails, the thread has ended already.
-            let _ = self.stop.write_all(b"x");
+            let _ = self.tell.write_all(&[STOP]);
             while !self.wait(patience, &mut must_end) && !must_end() {}
         }
         self.last_lines.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -217,30 +240,38 @@ struct Work {
     merged: bool,
     /// Whether the thread is in a write, perhaps because the reader of this process's output does not read. No other data depend on it.
     is_writing: Arc<AtomicBool>,
-    last_lines: Arc<Mutex<Vec<String>>>,
+    last_lines: Arc<Mutex<BTreeMap<u32, String>>>,
     end: Arc<EndRequest>,
+    /// Outputs to be forwarded, too.
+    new: Receiver<(u32, Source)>,
+    format: OutputFormat,
 }
 
 impl Work {
-    fn run(mut self, stopped: &PipeReader, done: &Sender<()>) {
-        let mut patient = true;
+    fn run(mut self, mut told: PipeReader, done: &Sender<()>) {
+        let (mut patient, mut may_get_more) = (true, true);
         // Once the thread is to stop, each output is read this often: what was written before, and a little more.
         let mut rounds_left = PIPE_BYTES_MAX / CHUNK_BYTES + 1;
-        while !self.streams.is_empty() && rounds_left > 0 {
+        while (may_get_more || !self.streams.is_empty()) && rounds_left > 0 {
             let mut files: Vec<BorrowedFd<'_>> = self.streams.iter().map(Stream::file).collect();
-            files.push(stopped.as_fd());
+            files.push(told.as_fd());
             let timeout = (!patient).then_some(Duration::ZERO);
             let Ok(ready) = poll::poll(&files, timeout) else { break };
-            let (ready, stop) = (&ready[..self.streams.len()], ready[self.streams.len()]);
+            let (ready, is_told) = (&ready[..self.streams.len()], ready[self.streams.len()]);
             if !patient && !ready.contains(&true) {
                 break;
             }
-            patient &= !stop;
+            let mut words = [0; 64];
+            let count = if is_told { told.read(&mut words).unwrap_or(0) } else { 0 };
+            may_get_more &= !(words[..count].contains(&NO_MORE) || is_told && count == 0);
+            patient &= !words[..count].contains(&STOP);
             if !patient {
                 rounds_left -= 1;
             }
             let ready = ready.to_vec();
             self.forward(&ready);
+            let Self { new, streams, format, .. } = &mut self;
+            streams.extend(new.try_iter().map(|(task, source)| Stream::new(task, source, *format)));
         }
         for mut stream in std::mem::take(&mut self.streams) {
             self.end_stream(&mut stream);
@@ -311,9 +342,7 @@ impl Work {
         let text = String::from_utf8_lossy(bytes);
         if let Some(line) = last_telling_line(&text, stream.line.prefix().len()) {
             let mut last_lines = self.last_lines.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(slot) = last_lines.get_mut(stream.task as usize) {
-                *slot = line.to_owned();
-            }
+            last_lines.insert(stream.task, line.to_owned());
         }
     }
 }
@@ -567,7 +596,7 @@ mod tests {
         let sinks = Sinks { stdout: Box::new(Slow(Arc::clone(&count), pause)), stderr: Box::new(io::sink()) };
         let (end, _bell) = EndRequest::new().unwrap();
         let format = OutputFormat::default();
-        let forwarder = Forwarder::start(vec![(0, source)], 1, format, sinks, Arc::new(end)).unwrap();
+        let forwarder = Forwarder::start(vec![(0, source)], format, sinks, Arc::new(end)).unwrap();
         // The launcher finishes its output when the tasks have ended.
         task.wait().unwrap();
         forwarder.finish(Duration::from_millis(20), || must_end);

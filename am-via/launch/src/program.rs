@@ -14,7 +14,22 @@ use am_via_job::settings::nearest;
 /// # Errors
 /// There is no such file, or it cannot be executed.
 pub(super) fn find(name: &OsStr, wdir: Option<&Path>) -> Result<PathBuf, LaunchError> {
-    let path = env::var_os("PATH").unwrap_or_default();
+    find_also_in(name, None, wdir)
+}
+
+/// Like [`find`], but looks a name without a slash up in the folders `first` before those of PATH.
+pub(super) fn find_also_in(
+    name: &OsStr,
+    first: Option<&OsStr>,
+    wdir: Option<&Path>,
+) -> Result<PathBuf, LaunchError> {
+    let mut path = first.unwrap_or_default().to_owned();
+    if let Some(own) = env::var_os("PATH") {
+        if !path.is_empty() {
+            path.push(":");
+        }
+        path.push(own);
+    }
     find_in(name, &path, wdir)
 }
 

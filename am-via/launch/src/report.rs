@@ -1,5 +1,6 @@
 //! The result of a job.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -12,6 +13,8 @@ use am_via_os::signal;
 pub struct Report {
     /// One entry for each task that this launcher started.
     pub tasks: Vec<TaskReport>,
+    /// The tasks that tasks of this host have started, by their numbers, without those whose numbers other tasks have got.
+    pub later: BTreeMap<u32, TaskReport>,
     /// The number in the job of the first of `tasks`: not 0 on a host other than the first.
     pub(super) first: u32,
     /// The first failure. Its last words are the task's own, or its last line on standard error.
@@ -96,7 +99,8 @@ impl Report {
 
     /// The report of a task, by its number in the job.
     fn task(&self, task: u32) -> Option<&TaskReport> {
-        self.tasks.get(task.checked_sub(self.first)? as usize)
+        let first = task.checked_sub(self.first).and_then(|index| self.tasks.get(index as usize));
+        first.or_else(|| self.later.get(&task))
     }
 
     /// Whether the job has failed, but its exit code is not that of a task: the first failed task exited with 0, or its end is unknown.
@@ -231,6 +235,7 @@ mod tests {
             stderr: None,
         };
         let report = |failed| Report {
+            later: BTreeMap::new(),
             tasks: vec![task(5, false), task(7, false), task(0, true)],
             first: 1,
             failure: Some(Failure { task: failed, cause: Cause::GaveUp, last_words: String::new() }),

@@ -17,6 +17,7 @@ use am_via_os::process::{BeforeExec, PidFd, before_exec};
 /// The process that the launcher started for a task.
 #[derive(Debug)]
 pub(super) struct TaskProcess {
+    pub(super) task: u32,
     pub(super) pid: u32,
     pub(super) process: PidFd,
     pub(super) stdout: Option<PathBuf>,
@@ -74,15 +75,12 @@ pub(super) fn spawn(
     let forwarder = match failed {
         None if sources.is_empty() => Ok(None),
         None => {
-            let format = match launch.output {
-                Output::Forward(format) => format,
-                Output::Capture { .. } => OutputFormat::default(),
-            };
+            let format = output_format(launch);
             let sinks = match launch.is_part() {
                 true => agent_message::sinks(),
                 false => Sinks::of_this_process(launch.output_is_closed),
             };
-            Forwarder::start(sources, launch.first + launch.tasks, format, sinks, Arc::clone(end)).map(Some)
+            Forwarder::start(sources, format, sinks, Arc::clone(end)).map(Some)
         }
         Some(error) => {
             // This process may have reached its limit on open files, of which killing the tasks needs some.
@@ -101,7 +99,16 @@ pub(super) fn spawn(
     }
 }
 
-fn spawn_one(
+/// How the output of the tasks is forwarded.
+pub(super) fn output_format(launch: &Launch) -> OutputFormat {
+    match launch.output {
+        Output::Forward(format) => format,
+        Output::Capture { .. } => OutputFormat::default(),
+    }
+}
+
+/// Starts one task.
+pub(super) fn spawn_one(
     launch: &Launch,
     program: &Path,
     cpus: &[Vec<usize>],
@@ -111,7 +118,14 @@ fn spawn_one(
     let mut command = Command::new(program);
     command.args(&launch.args).envs(launch.env.iter().map(|(name, value)| (name, value)));
     // The variables of the job come after the caller's, which may be those of a job that the caller is a task of.
-    command.env_remove("AM_PINNED").env_remove("AM_TERMINAL").env_remove("AM_PROGRAM").env_remove("PMI_FD");
+    for name in ["AM_PINNED", "AM_TERMINAL", "PMI_FD"] {
+        command.env_remove(name);
+    }
+    for name in ["AM_PROGRAM", "AM_PARENT"] {
+        if !launch.env.iter().any(|(set, _)| set == name) {
+            command.env_remove(name);
+        }
+    }
     command.envs(job.environment(task)).envs(names_of_other_launchers(launch, job, task));
     if let Some(is_pinned) = launch.is_pinned(cpus) {
         command.env("AM_PINNED", if is_pinned { "1" } else { "0" });
@@ -146,15 +160,15 @@ fn spawn_one(
         let _ = child.kill().and_then(|()| child.wait());
         LaunchError::Spawn { task, program: program.to_owned(), source }
     })?;
-    Ok((TaskProcess { pid: child.id(), process, stdout, stderr }, outputs))
+    Ok((TaskProcess { task, pid: child.id(), process, stdout, stderr }, outputs))
 }
 
 /// The variables by which other launchers give a task's number and the number of tasks, in the job and on the host, so that scripts can
 /// choose a GPU by them. Libraries of other projects ignore these variables, since `PMI_FD` and similar ones are not set.
 fn names_of_other_launchers(launch: &Launch, job: &JobOwner, task: u32) -> Vec<(&'static str, String)> {
     let values = [
-        (["PMI_RANK", "OMPI_COMM_WORLD_RANK"], task),
-        (["PMI_SIZE", "OMPI_COMM_WORLD_SIZE"], job.num_tasks()),
+        (["PMI_RANK", "OMPI_COMM_WORLD_RANK"], task - job.first_of_world(task)),
+        (["PMI_SIZE", "OMPI_COMM_WORLD_SIZE"], job.world_size(task)),
         (["MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK"], task - launch.first),
         (["MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE"], launch.tasks),
     ];

@@ -2,6 +2,7 @@
 //!
 //! A loop waits until a process ends, a signal or a request arrives, or a deadline passes, and then checks everything.
 
+use std::collections::BTreeMap;
 use std::io::{self, PipeReader};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
@@ -19,12 +20,16 @@ use super::spawn::{Spawned, TaskProcess};
 use super::sweeper::Sweeper;
 use super::{Launch, LaunchError};
 use am_via_job::{
-    Bus, BusEvent, Cause, Failure, JOB_VARIABLE, JobOwner, Supervisor, TaskState, signal_of_shell,
+    Asks, Bus, BusEvent, Cause, Failure, JOB_VARIABLE, JobOwner, Supervisor, TaskState, signal_of_shell,
 };
 use am_via_os::limits;
 use am_via_os::poll;
 use am_via_os::process::{Ended, PidFd};
 use am_via_os::signal::SignalFd;
+
+mod starting;
+
+use starting::Published;
 
 /// How long tasks may continue after a signal that ends the job, for example to write a checkpoint.
 const GRACE_AFTER_SIGNAL: Duration = Duration::from_secs(3);
@@ -53,8 +58,9 @@ pub(super) struct Watched {
 }
 
 /// The process that attached as a task, as far as known.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 enum Attached {
+    #[default]
     NotYet,
     /// The task is the process that the launcher started.
     Direct,
@@ -62,7 +68,7 @@ enum Attached {
     Behind,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Watch {
     /// How the process that the launcher started has ended.
     ended: Option<Ended>,
@@ -99,13 +105,22 @@ pub(super) struct HostLauncher<'bus> {
     /// The first task on this host.
     first: u32,
     tasks: Arc<[TaskProcess]>,
+    /// The tasks that tasks of this host have started.
+    later: Vec<TaskProcess>,
+    /// What is known about `tasks`, then about `later`.
     watches: Vec<Watch>,
     members: Members,
     forwarder: Option<Forwarder>,
     sweeper: Option<Sweeper>,
     end: Arc<EndRequest>,
     watched: Watched,
+    /// What the tasks ask.
+    asks: Asks,
+    published: Published,
+    /// The job as its caller has described it.
+    launch: Launch,
     grace: Duration,
+    /// When tasks were last started.
     started: Instant,
     deadline: Option<Instant>,
     kill_at: Option<Instant>,
@@ -133,25 +148,27 @@ impl<'bus> HostLauncher<'bus> {
         job: Arc<JobOwner>,
         spawned: Spawned,
         end: Arc<EndRequest>,
-        watched: Watched,
+        (watched, asks): (Watched, Asks),
         bus: Option<&'bus mut Bus<AgentMessage>>,
     ) -> Self {
         let Spawned { tasks, forwarder, sweeper, members } = spawned;
-        let watch =
-            |_: &TaskProcess| Watch { ended: None, behind: None, killed: false, attached: Attached::NotYet };
         let now = Instant::now();
         Self {
-            watches: tasks.iter().map(watch).collect(),
+            watches: tasks.iter().map(|_| Watch::default()).collect(),
             supervisor: Supervisor::new(&job, &launch.hosts, launch.host, REAPED_WITHIN),
             bus,
             job,
             first: launch.first,
             tasks,
+            later: Vec::new(),
             members,
             forwarder,
             sweeper,
             end,
             watched,
+            asks,
+            published: Published::default(),
+            launch: launch.clone(),
             grace: launch.grace,
             started: now,
             deadline: launch.timeout.and_then(|timeout| now.checked_add(timeout)),
@@ -169,8 +186,20 @@ impl<'bus> HostLauncher<'bus> {
         }
     }
 
+    fn process(&self, index: usize) -> &TaskProcess {
+        self.tasks.get(index).unwrap_or_else(|| &self.later[index - self.tasks.len()])
+    }
+
+    fn processes(&self) -> impl Iterator<Item = &TaskProcess> {
+        self.tasks.iter().chain(&self.later)
+    }
+
     fn number(&self, index: usize) -> u32 {
-        number(self.first, index)
+        self.process(index).task
+    }
+
+    fn index(&self, task: u32) -> Option<usize> {
+        self.processes().position(|process| process.task == task)
     }
 
     /// Watches the job to its end, and cleans up after it.
@@ -185,6 +214,7 @@ impl<'bus> HostLauncher<'bus> {
             self.wait()?;
             self.look_at_signals();
             self.look_at_requests();
+            self.look_at_asks()?;
             self.look_for_attached();
             self.look_for_mpi_library();
             self.look_for_deaths()?;
@@ -210,6 +240,7 @@ impl<'bus> HostLauncher<'bus> {
 
     fn files(&self) -> Vec<BorrowedFd<'_>> {
         let mut files: Vec<BorrowedFd<'_>> = self.supervisor.files().collect();
+        files.push(self.asks.file());
         if !self.request_seen {
             files.push(self.watched.bell.as_fd());
         }
@@ -219,7 +250,7 @@ impl<'bus> HostLauncher<'bus> {
                 files.push(guard.as_fd());
             }
         }
-        let running = self.tasks.iter().zip(&self.watches).filter(|(_, watch)| watch.ended.is_none());
+        let running = self.processes().zip(&self.watches).filter(|(_, watch)| watch.ended.is_none());
         files.extend(running.map(|(task, _)| task.process.as_fd()));
         files
     }
@@ -345,12 +376,13 @@ impl<'bus> HostLauncher<'bus> {
 
     /// Finds processes that attached behind wrappers, so that their deaths are noticed at once.
     fn look_for_attached(&mut self) {
-        for (index, watch) in self.watches.iter_mut().enumerate() {
-            let task = number(self.first, index);
+        let processes = self.tasks.iter().chain(&self.later);
+        for (process, watch) in processes.zip(&mut self.watches) {
+            let task = process.task;
             let is_new = |_: &u32| matches!(watch.attached, Attached::NotYet);
             watch.attached = match self.job.pid(task).filter(is_new) {
                 None => continue,
-                Some(pid) if pid == self.tasks[index].pid => Attached::Direct,
+                Some(pid) if pid == process.pid => Attached::Direct,
                 Some(pid) => {
                     self.supervisor.watch(task, PidFd::open(pid).ok());
                     self.job.set_watched(task);
@@ -369,8 +401,7 @@ impl<'bus> HostLauncher<'bus> {
         let is_candidate =
             |watch: &Watch| watch.ended.is_none() && matches!(watch.attached, Attached::NotYet);
         let candidates: Vec<u32> = self
-            .tasks
-            .iter()
+            .processes()
             .zip(&self.watches)
             .filter(|(_, watch)| is_candidate(watch))
             .map(|(task, _)| task.pid)
@@ -388,7 +419,7 @@ impl<'bus> HostLauncher<'bus> {
 
     /// Whether the job has tasks that this launcher has not started.
     fn has_other_hosts(&self) -> bool {
-        self.job.num_tasks() as usize > self.watches.len()
+        self.job.num_tasks() as usize > self.tasks.len()
     }
 
     /// Finds tasks that exited with 0 without joining, also on other hosts. If a task of this host has joined, this is a failure, since
@@ -399,9 +430,9 @@ impl<'bus> HostLauncher<'bus> {
         if missing.is_empty() && !self.has_other_hosts() {
             return;
         }
-        let tasks = 0..self.job.num_tasks();
+        let tasks: Vec<u32> = self.job.tasks().collect();
         let waiting: Vec<u32> =
-            tasks.clone().filter(|&task| self.job.state(task) == TaskState::Running).collect();
+            tasks.iter().copied().filter(|&task| self.job.state(task) == TaskState::Running).collect();
         if waiting.is_empty() && !self.has_other_hosts() {
             return;
         }
@@ -431,9 +462,10 @@ impl<'bus> HostLauncher<'bus> {
 
     fn look_for_deaths(&mut self) -> io::Result<()> {
         let mut died = Vec::new();
-        for (index, watch) in self.watches.iter_mut().enumerate() {
+        let processes = self.tasks.iter().chain(&self.later);
+        for (index, (process, watch)) in processes.zip(&mut self.watches).enumerate() {
             if watch.ended.is_none()
-                && let Some(ended) = self.tasks[index].process.ended()?
+                && let Some(ended) = process.process.ended()?
             {
                 watch.ended = Some(ended);
                 died.push((index, ended));
@@ -443,7 +475,9 @@ impl<'bus> HostLauncher<'bus> {
         died.sort_by_key(|(_, ended)| matches!(ended, Ended::Exited(_)));
         // Tasks behind wrappers first: the exit code of a wrapper is a consequence of its task's end.
         for (task, ended) in self.supervisor.ended() {
-            self.handle_end_behind((task - self.first) as usize, ended);
+            if let Some(index) = self.index(task) {
+                self.handle_end_behind(index, ended);
+            }
         }
         for (index, ended) in died {
             self.handle_death(index, ended);
@@ -455,7 +489,7 @@ impl<'bus> HostLauncher<'bus> {
         let task = self.number(index);
         let was_running = self.job.state(task) == TaskState::Running;
         if ended == Ended::Exited(0) {
-            if was_running && self.has_ended_itself(index) {
+            if was_running && self.has_ended_itself(index) && !self.ends_alone(index, Cause::Exited(0)) {
                 // Recorded as a failure, so that no other task waits for this one. If all tasks end well nevertheless, `failure` ignores
                 // it.
                 self.job.mark_dead(task, Cause::Exited(0), "");
@@ -465,7 +499,11 @@ impl<'bus> HostLauncher<'bus> {
         if self.watches[index].killed {
             return;
         }
-        self.record_death(index, self.watches[index].cause_by_wrapper(ended));
+        let cause = self.watches[index].cause_by_wrapper(ended);
+        if self.ends_alone(index, cause) {
+            return;
+        }
+        self.record_death(index, cause);
         if !self.job.continues_on_failure() {
             self.kill_within(self.grace);
         }
@@ -477,7 +515,7 @@ impl<'bus> HostLauncher<'bus> {
         let task = self.number(index);
         match (&self.watches[index].attached, self.job.pid(task)) {
             (Attached::Direct, _) => true,
-            (Attached::NotYet, Some(pid)) => pid == self.tasks[index].pid,
+            (Attached::NotYet, Some(pid)) => pid == self.process(index).pid,
             // In another PID namespace.
             (Attached::NotYet, None) => self.job.has_ended(task),
             _ => false,
@@ -568,7 +606,7 @@ impl<'bus> HostLauncher<'bus> {
 
     fn reap_orphans(&self) {
         let kept: Vec<u32> =
-            self.tasks.iter().map(|task| task.pid).chain(self.members.others.clone()).collect();
+            self.processes().map(|task| task.pid).chain(self.members.others.clone()).collect();
         members::reap_orphans(&kept);
     }
 
@@ -577,7 +615,7 @@ impl<'bus> HostLauncher<'bus> {
         let left_behind = self.members.kill_all();
         let last_lines = match self.forwarder.take() {
             Some(forwarder) => forwarder.finish(OUTPUT_PATIENCE, || self.must_end()),
-            None => Vec::new(),
+            None => BTreeMap::new(),
         };
         // Output may have been lost at the very end. If a task has failed, that is the better reason.
         if let Some(reason @ EndedBy::OutputClosed(_)) = self.end.asked()
@@ -591,13 +629,19 @@ impl<'bus> HostLauncher<'bus> {
         if self.watched.own_process.is_some() {
             self.reap_orphans();
         }
-        self.tasks.iter().for_each(|task| task.process.reap());
+        self.processes().for_each(|task| task.process.reap());
         // JobNotice from the last moments of the job.
         self.look_at_bus();
         Report {
             failure: self.failure(&last_lines),
             first: self.first,
             tasks: self.tasks.iter().zip(&self.watches).map(report_of).collect(),
+            later: self
+                .later
+                .iter()
+                .zip(&self.watches[self.tasks.len()..])
+                .map(|of| (of.0.task, report_of(of)))
+                .collect(),
             ended_by: self.ended_by,
             went_on: self.job.continues_on_failure(),
             left_behind,
@@ -618,7 +662,7 @@ impl<'bus> HostLauncher<'bus> {
 
     /// The MPI library of another project that the tasks used, if one was seen.
     fn other_mpi(&self) -> Option<PathBuf> {
-        let any_joined = (0..self.job.num_tasks()).any(|task| self.job.has_joined(task));
+        let any_joined = self.job.tasks().any(|task| self.job.has_joined(task));
         self.mpi_library.clone().filter(|library| !any_joined && !other_mpi::is_ours(library))
     }
 
@@ -627,15 +671,15 @@ impl<'bus> HostLauncher<'bus> {
         if !self.keeps_going || self.job.continues_on_failure() {
             return None;
         }
-        (0..self.job.num_tasks()).find_map(|task| {
+        self.job.tasks().find_map(|task| {
             let (cause, last_words) = self.job.failure_of(task)?;
             (cause == Cause::GaveUp).then_some(Failure { task, cause, last_words })
         })
     }
 
-    fn failure(&self, last_lines: &[String]) -> Option<Failure> {
+    fn failure(&self, last_lines: &BTreeMap<u32, String>) -> Option<Failure> {
         let mut failure = self.end_by_task().or_else(|| self.job.first_failure())?;
-        let index = failure.task.wrapping_sub(self.first) as usize;
+        let index = self.index(failure.task);
         // A task that exits without finalizing MPI has not failed if all tasks ended well.
         let all_well = self.watches.iter().all(Watch::ended_well);
         if all_well && matches!(failure.cause, Cause::Exited(0) | Cause::Vanished) {
@@ -643,15 +687,15 @@ impl<'bus> HostLauncher<'bus> {
         }
         if failure.cause == Cause::Vanished
             && let Some((watch, ended)) =
-                self.watches.get(index).and_then(|watch| Some((watch, watch.ended?)))
+                index.and_then(|index| Some((&self.watches[index], self.watches[index].ended?)))
             && ended != Ended::Exited(0)
         {
             failure.cause = watch.cause_by_wrapper(ended);
         }
         if failure.last_words.is_empty() {
-            let line = match last_lines.get(failure.task as usize) {
+            let line = match last_lines.get(&failure.task) {
                 Some(line) => line.clone(),
-                None => self.tasks.get(index).and_then(last_line_kept).unwrap_or_default(),
+                None => index.and_then(|index| last_line_kept(self.process(index))).unwrap_or_default(),
             };
             failure.last_words = match line.as_str() {
                 "" => line,
@@ -709,11 +753,6 @@ fn report_of((task, watch): (&TaskProcess, &Watch)) -> TaskReport {
         stdout: task.stdout.clone(),
         stderr: task.stderr.clone(),
     }
-}
-
-/// The task at `index` among those of this host, of which `first` is the first.
-fn number(first: u32, index: usize) -> u32 {
-    first + u32::try_from(index).expect("a job has fewer tasks than a 32-bit number can name")
 }
 
 #[cfg(test)]

@@ -38,6 +38,13 @@ impl<D: Device> Nic<D> {
         self.vis.insert(Vi::standing(peer, plan)).place()
     }
 
+    /// Makes the VI at an index like a new one, for another task with the number of its peer, which has ended.
+    pub fn start_again(&mut self, at: u32, plan: CreditPlan) {
+        if let Some(vi) = self.vis.at_mut(at) {
+            *vi = Vi::standing(vi.peer, plan);
+        }
+    }
+
     /// The VI at an index of the table, and the device.
     #[inline(always)]
     pub fn vi(&mut self, at: u32) -> Option<(&mut Vi, &mut D)> {

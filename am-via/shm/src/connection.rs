@@ -558,7 +558,7 @@ mod tests {
     use super::*;
     use crate::layout::{ATTENTION_OFFSET, DOORBELL_OFFSET, REGION_OFFSET};
 
-    const LAYOUT: ControlLayout = ControlLayout { num_tasks: 2, packet_bytes: 256 };
+    const LAYOUT: ControlLayout = ControlLayout { num_tasks: 2, packet_bytes: 256, vis: 64 };
 
     /// Both ends of a connection: the one that the test writes to, and the one that reads.
     fn ends() -> (Connection, Connection) {

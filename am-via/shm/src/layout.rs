@@ -23,7 +23,7 @@ use am_via_os::atomics::{AtomicU32, AtomicU64, Ordering};
 use am_via_os::memory::PAGE_BYTES;
 
 /// A byte of 1, "AMCTL", and in the highest 16 bits the version of this layout.
-pub(crate) const CONTROL_MAGIC: u64 = 0x0005_4c54_434d_4101;
+pub(crate) const CONTROL_MAGIC: u64 = 0x0006_4c54_434d_4101;
 /// Maximum number of contexts of a task (LAPI had 16 instances).
 pub const CONTEXTS_MAX: u32 = 16;
 /// Offset of the doorbells: context `c` has the line at `DOORBELL_OFFSET + 64 * c`.
@@ -40,7 +40,7 @@ pub const REGIONS_PER_CONTEXT: u32 = 1 << 18;
 /// Number of lines in the ring of a VI. Under loom, few enough for a model to wrap around.
 pub const RING_LINES: u32 = if cfg!(loom) { 4 } else { 128 };
 /// Maximum number of VIs of a task, which 64 attention words can name.
-pub(crate) const VIS_MAX: u32 = 4096;
+pub const VIS_MAX: u32 = 4096;
 
 const PAIR_OFFSET: usize = REGION_OFFSET + REGIONS_MAX as usize * size_of::<RegionEntry>();
 
@@ -50,7 +50,7 @@ const PAIR_OFFSET: usize = REGION_OFFSET + REGIONS_MAX as usize * size_of::<Regi
 pub struct ControlHeader {
     /// `CONTROL_MAGIC`.
     pub magic: AtomicU64,
-    /// Number of tasks in the job.
+    /// Number of tasks that the job can have.
     pub num_tasks: AtomicU32,
     /// Bytes of the largest packet that the receive areas take.
     pub packet_bytes: AtomicU32,
@@ -62,10 +62,52 @@ pub struct ControlHeader {
     /// For each context, the number of regions that were ever used, from the first of its range on. Their last user may have been another
     /// program, or an earlier opening of the context; a region that is used again has a later generation.
     pub regions_used: [AtomicU32; CONTEXTS_MAX as usize],
+    /// Bit `b` of word `w`: VI slot `64 * w + b` was used, and can be taken again.
+    pub vis_free: VisFree,
 }
 
 // SAFETY: repr(C), atomics only.
 unsafe impl SharedAtomics for ControlHeader {}
+
+/// The VI slots of a task that can be taken again. The owner gives a slot back when the peer's process has ended; any task takes one.
+#[repr(C)]
+#[derive(Debug)]
+pub struct VisFree([AtomicU64; VIS_MAX as usize / 64]);
+
+// SAFETY: repr(C), atomics only.
+unsafe impl SharedAtomics for VisFree {}
+
+impl Default for VisFree {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+}
+
+impl VisFree {
+    /// Takes a slot, if one is free.
+    pub fn take(&self) -> Option<u32> {
+        (0..).zip(&self.0).find_map(|(number, word)| {
+            let mut bits = word.load(Ordering::Relaxed);
+            while bits != 0 {
+                let bit = bits.trailing_zeros();
+                // Acquire ("slot given back"): pairs with the Release in `give_back`: the slot's bytes are zero.
+                bits = word.fetch_and(!(1 << bit), Ordering::Acquire);
+                if bits >> bit & 1 != 0 {
+                    return Some(64 * number + bit);
+                }
+            }
+            None
+        })
+    }
+
+    /// Gives back a slot whose bytes are zero again.
+    pub fn give_back(&self, vi: u32) {
+        if let Some(word) = self.0.get(vi as usize / 64) {
+            // Release: "slot given back".
+            word.fetch_or(1 << (vi % 64), Ordering::Release);
+        }
+    }
+}
 
 /// The region that a context is copying from or to, so that the region's owner can wait for the copy.
 #[repr(C, align(64))]
@@ -113,6 +155,11 @@ impl Attention {
         self.vis[word].fetch_or(1 << (vi % 64), Ordering::Release);
         // Release: "attention raised", pairs with the swap in `take`.
         self.summary.fetch_or(1 << word, Ordering::Release);
+    }
+
+    /// Withdraws all requests to check `vi`, whose peer has ended. Only for the owner.
+    pub fn withdraw(&self, vi: u32) {
+        self.vis[(vi / 64) as usize % 64].fetch_and(!(1 << (vi % 64)), Ordering::AcqRel);
     }
 
     /// Asks the owner to check again what it waits for, without naming a VI. Called by any task.
@@ -221,6 +268,18 @@ impl PairWord {
     fn word(low_vi: u32, high_vi: u32) -> u64 {
         (u64::from(low_vi) + 1) << 32 | (u64::from(high_vi) + 1)
     }
+
+    /// Forgets the connection, or the attempt to make one. One of the two tasks must have ended.
+    pub fn forget(&self) {
+        // Release: pairs with the Acquire in `agree`: what belonged to the connection is gone.
+        self.0.store(0, Ordering::Release);
+    }
+
+    /// Whether the two contexts are connected, or one of them is making the connection.
+    #[must_use]
+    pub fn is_used(&self) -> bool {
+        self.0.load(Ordering::Acquire) != 0
+    }
 }
 
 /// The header page of a VI slot, in the memory of the VI's owner.
@@ -292,10 +351,12 @@ impl<T> std::ops::Deref for Padded<T> {
 /// The numbers that determine all offsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ControlLayout {
-    /// Number of tasks in the job.
+    /// Number of tasks that the job can have: the numbers of its tasks are lower.
     pub num_tasks: u32,
     /// Bytes of the largest packet.
     pub packet_bytes: u32,
+    /// Number of VI slots, at most [`VIS_MAX`]; unused slots cost nothing.
+    pub vis: u32,
 }
 
 impl ControlLayout {
@@ -329,12 +390,6 @@ impl ControlLayout {
     #[must_use]
     pub(crate) fn area_stride(&self) -> usize {
         (self.packet_bytes as usize).next_multiple_of(64) + 64
-    }
-
-    /// Number of VI slots in the file. With up to 16 tasks, every context can connect to every other; unused slots cost nothing.
-    #[must_use]
-    pub fn vis(&self) -> u32 {
-        self.num_tasks.saturating_mul(CONTEXTS_MAX * CONTEXTS_MAX).clamp(64, VIS_MAX)
     }
 
     fn pair_bytes(&self) -> usize {
@@ -416,7 +471,7 @@ impl ControlLayout {
     /// Bytes of the whole control file.
     #[must_use]
     pub fn file_bytes(&self) -> u64 {
-        self.vi_slot_offset(self.vis())
+        self.vi_slot_offset(self.vis)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 0              header: magic, job id, launcher, failure record, failed tasks, settings
-//! then           one entry per task: its files, its process, its state, its last words
+//! then           one entry for each number that a task can have: its files, its process, its state, its last words
 //! ```
 //!
 //! Every value is a claim of the process that wrote it.
@@ -12,10 +12,10 @@ use crate::segment::SharedAtomics;
 use am_via_os::atomics::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 /// "AMJOB", and in the highest 16 bits the version of this layout.
-pub const JOB_MAGIC: u64 = 0x0007_0042_4f4a_4d41;
+pub const JOB_MAGIC: u64 = 0x0008_0042_4f4a_4d41;
 /// Position of the version in [`JOB_MAGIC`], in bits.
 pub const JOB_VERSION_SHIFT: u32 = 48;
-/// Maximum number of tasks of a job.
+/// Maximum number of tasks of a job at a time, with those that tasks have started. Task numbers are lower.
 pub const TASKS_MAX: u32 = 4096;
 /// Maximum number of processors in an affinity mask.
 pub const CPUS_MAX: usize = 1024;
@@ -25,6 +25,8 @@ const CPU_WORDS: usize = CPUS_MAX / 64;
 
 /// Maximum number of return addresses in a [`WaitNote`].
 pub const RETURN_ADDRESSES_MAX: usize = 48;
+/// Maximum length of an answer, in words of 8 bytes.
+pub const ANSWER_WORDS: usize = 256;
 /// Maximum length of the text in a [`WaitNote`], in words of 8 bytes.
 pub const WAIT_FACTS_WORDS: usize = 256;
 
@@ -46,7 +48,7 @@ pub struct JobHeader {
     pub magic: AtomicU64,
     /// A random number, the same in the environment of every task.
     pub job_id: AtomicU64,
-    /// Number of tasks in the job.
+    /// Number of tasks that the job began with.
     pub num_tasks: AtomicU32,
     /// The PID of the launcher, which holds all files open; 0: there is none (a job of one task without a launcher).
     pub launcher_pid: AtomicU32,
@@ -75,6 +77,20 @@ pub struct JobHeader {
     pub failed: [AtomicU64; FAILED_WORDS],
     /// The settings of the job, as lines `name=value`.
     pub settings: Text<SETTINGS_WORDS>,
+    /// All tasks, also those that tasks have started, have lower numbers. Grows only.
+    pub tasks_end: AtomicU32,
+    /// Number of VI slots in each control file.
+    pub vis: AtomicU32,
+    /// Not 0: when tasks were last started, the tasks outnumbered the processors.
+    pub is_crowded_now: AtomicU32,
+    /// Incremented when a task gets a number or loses it.
+    pub epoch: AtomicU32,
+    /// Descriptor as which the launcher has a pipe open, into which tasks write what they ask for (`TaskEntry::answer`).
+    pub asks_fd: AtomicI32,
+    /// Inode of that pipe; 0: the job has no launcher that answers.
+    pub asks_inode: AtomicU64,
+    /// Number of tasks that the program may plan for: the launcher's estimate.
+    pub universe: AtomicU32,
 }
 
 // SAFETY: repr(C), atomics only.
@@ -151,6 +167,23 @@ pub struct TaskEntry {
     pub cause_value: AtomicI32,
     /// The task's host: tasks on one host share its memory files, others use the network.
     pub host: AtomicU32,
+    /// The first task of those that were started together, of which this is one: its *world*.
+    pub world_first: AtomicU32,
+    /// The number of tasks that were started together, which have consecutive numbers; 0: no task has this number now.
+    pub world_size: AtomicU32,
+    /// A number that no other world of the job has; 0: the tasks that the job began with.
+    pub world: AtomicU32,
+    /// The index of the task's program among the programs that were started together.
+    pub program: AtomicU32,
+    /// Not 0: this task shares communicators with tasks of other worlds, which its failure concerns.
+    pub is_connected: AtomicU32,
+    /// Number of the last thing that the task has asked of the launcher and that was answered.
+    pub answered: AtomicU32,
+    /// That answer.
+    pub answer: Text<ANSWER_WORDS>,
+    /// Bit `t % 64` of word `t / 64`: task `t` may hold something of this task, such as a connection, so that no other task may get this
+    /// task's number. Tasks that the job began with never have others after them.
+    pub users: [AtomicU64; TASKS_MAX as usize / 64],
     /// The network addresses of the task's contexts.
     pub network: [NetworkAddress; CONTEXTS_MAX as usize],
     /// The processors that the task may run on: first the launcher's estimate, then the task's own mask.
@@ -283,10 +316,10 @@ impl JobHeader {
         size_of::<Self>().next_multiple_of(64) + task as usize * size_of::<TaskEntry>()
     }
 
-    /// Bytes of the job file of `num_tasks` tasks, in whole pages.
+    /// Bytes of a job file, in whole pages. Entries without a task cost nothing.
     #[must_use]
-    pub fn file_bytes(num_tasks: u32) -> usize {
-        Self::entry_offset(num_tasks).next_multiple_of(4096)
+    pub fn file_bytes() -> usize {
+        Self::entry_offset(TASKS_MAX).next_multiple_of(4096)
     }
 
     /// Whether task `task` failed. `false` for numbers beyond the job.
@@ -325,6 +358,13 @@ impl JobHeader {
         first
     }
 
+    /// Forgets the failure of a task whose number another task gets.
+    pub fn forget_failure(&self, task: u32) {
+        if let Some(word) = self.failed.get(task as usize / 64) {
+            word.fetch_and(!(1 << (task % 64)), Ordering::Release);
+        }
+    }
+
     /// Task, kind, value and words of the first failure, if it is written.
     #[must_use]
     pub fn first_failure(&self) -> Option<(u32, u32, i32, String)> {
@@ -340,6 +380,56 @@ impl JobHeader {
 }
 
 impl TaskEntry {
+    /// Makes this the entry of no task.
+    pub fn forget(&self) {
+        // Release: pairs with the readers' Acquire: they find no task before they find a part of the next one.
+        self.world_size.store(0, Ordering::Release);
+        self.state.store(0, Ordering::Relaxed);
+        self.life_locked.store(0, Ordering::Relaxed);
+        self.watched.store(0, Ordering::Relaxed);
+        self.cause_kind.store(0, Ordering::Relaxed);
+        self.wait.written_ns.store(0, Ordering::Relaxed);
+        self.last_words.write("");
+        for address in &self.network {
+            let _ = address.write(&[]);
+        }
+        self.users.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+        self.pid.store(0, Ordering::Release);
+    }
+
+    /// Notes that `task` holds something of this task.
+    pub fn hold(&self, task: u32) {
+        if let Some(word) = self.users.get(task as usize / 64) {
+            // SeqCst, like the launcher's load: either the launcher sees the bit, or the task sees that the number is being given up.
+            word.fetch_or(1 << (task % 64), Ordering::SeqCst);
+        }
+    }
+
+    /// Notes that `task` no longer holds anything of this task.
+    pub fn let_go(&self, task: u32) {
+        if let Some(word) = self.users.get(task as usize / 64) {
+            // Release: what the task has changed in shared memory comes first.
+            word.fetch_and(!(1 << (task % 64)), Ordering::Release);
+        }
+    }
+
+    /// Whether `task` may hold something of this task.
+    #[must_use]
+    pub fn is_held_by(&self, task: u32) -> bool {
+        // Acquire: pairs with the Release in `let_go`.
+        self.users
+            .get(task as usize / 64)
+            .is_some_and(|word| word.load(Ordering::Acquire) >> (task % 64) & 1 != 0)
+    }
+
+    /// The tasks that may hold something of this task.
+    pub fn holders(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..).zip(&self.users).flat_map(|(number, word)| {
+            let bits = word.load(Ordering::SeqCst);
+            (0..u64::BITS).filter(move |bit| bits >> bit & 1 != 0).map(move |bit| 64 * number + bit)
+        })
+    }
+
     /// Notes how the task ended. The first note stays.
     pub fn set_cause(&self, kind: u32, value: i32) {
         if self.cause_kind.load(Ordering::Relaxed) == 0 {
@@ -383,7 +473,7 @@ pub fn count_cpus<'a>(entries: impl Iterator<Item = &'a TaskEntry>) -> u32 {
 
 #[cfg(not(loom))]
 const _: () = {
-    assert!(size_of::<TaskEntry>() == 4352);
+    assert!(size_of::<TaskEntry>().is_multiple_of(64));
     assert!(align_of::<JobHeader>() == 64);
     assert!(std::mem::offset_of!(JobHeader, failure_epoch) == 64);
     assert!(std::mem::offset_of!(JobHeader, failure) == 128);
@@ -396,7 +486,7 @@ mod tests {
     use crate::segment::{Mapping, Shared};
 
     fn header() -> Shared<JobHeader> {
-        let (_file, mapping) = Mapping::anonymous(JobHeader::file_bytes(3)).unwrap();
+        let (_file, mapping) = Mapping::anonymous(JobHeader::file_bytes()).unwrap();
         mapping.atomics(0).unwrap()
     }
 

@@ -186,7 +186,7 @@ fn loom_what_is_raised_is_taken() {
     });
 }
 
-const LAYOUT: ControlLayout = ControlLayout { num_tasks: 2, packet_bytes: 128 };
+const LAYOUT: ControlLayout = ControlLayout { num_tasks: 2, packet_bytes: 128, vis: 64 };
 /// Bytes that fit beside a line, and bytes that need the area.
 const LENGTHS: [u32; 2] = [8, 72];
 const VI: u32 = 5;

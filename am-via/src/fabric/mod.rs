@@ -23,7 +23,7 @@ use am_core::buffer::{
 use am_core::error::{Error, Result};
 use am_core::fabric::{Arrival, Event, InLine, Limits, Memory, Payload, Peer, PeerIndex, Post, Traffic};
 use am_core::record::{self, EventKind};
-use am_core::task::Endpoint;
+use am_core::task::{Endpoint, TaskId};
 use am_core::transfer::{AtomicOp, Body, Class, OpId, Posted, Transfer, Width};
 
 use am_via_nic::{
@@ -63,7 +63,7 @@ impl<D: Device> ViaFabric<D> {
             slot_bytes: attributes.slot_bytes,
             plan: plan.within(attributes.ring_lines),
             contexts_max: attributes.contexts_max,
-            peers: Peers::new(attributes.num_tasks),
+            peers: Peers::new(nic.device.num_tasks()),
             under_way: HashMap::new(),
             kept_grants: KeptGrants::new(attributes.regions_max),
             nic,
@@ -83,7 +83,7 @@ impl<D: Device> ViaFabric<D> {
     #[cold]
     #[inline(never)]
     fn new_peer(&mut self, to: Endpoint) -> Result<PeerIndex> {
-        to.check(self.nic.device.num_tasks(), self.contexts_max).map_err(Error::no_such_endpoint)?;
+        to.check(self.nic.device.tasks_end(), self.contexts_max).map_err(Error::no_such_endpoint)?;
         let index = self.nic.create_standing(to, self.plan);
         self.peers.add(to, index);
         Ok(PeerIndex(index))
@@ -401,6 +401,16 @@ impl<D: Device> Post for ViaFabric<D> {
     fn in_line(&mut self, PeerIndex(from): PeerIndex) -> Option<impl InLine> {
         let (vi, device) = self.nic.vi(from)?;
         vi.in_line(device).map(ViInLine)
+    }
+
+    fn peers_of(&self, task: TaskId) -> Vec<Peer> {
+        self.peers.of(task).collect()
+    }
+
+    fn forget(&mut self, task: TaskId) -> Result<()> {
+        self.peers.of(task).for_each(|peer| self.nic.start_again(peer.index.0, self.plan));
+        let to = Endpoint::new(task, self.nic.device.endpoint().context);
+        self.nic.device.forget(task).map_err(|error| wrong(to, error))
     }
 
     fn takes_pieces(&mut self, PeerIndex(to): PeerIndex, len: usize, packets: u32) -> Result<bool> {

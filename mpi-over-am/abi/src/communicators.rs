@@ -202,6 +202,10 @@ fn free(
         object.communicator.clone().close()?;
         mpi.communicators.remove(comm.0);
         unsafe { *at = MPI_COMM_NULL };
+        if comm == mpi.parent.get() {
+            mpi.parent.set(MPI_COMM_NULL);
+            mpi.environment.borrow_mut().iter_mut().for_each(crate::engine::Environment::disconnect_parent);
+        }
         mpi.lent.borrow_mut().remove(&object.communicator.buffer_owner()?);
         Ok(wait(&object.communicator)?)
     })
@@ -267,14 +271,6 @@ pub(crate) unsafe fn mpi_intercomm_create(
 
 pub(crate) unsafe fn mpi_intercomm_merge(comm: MPI_Comm, high: c_int, new: *mut MPI_Comm) -> c_int {
     make("MPI_Intercomm_merge", comm, new, |_, communicator| Ok(Some(communicator.merge(high != 0)?)))
-}
-
-/// This library spawns no tasks, so there is no parent.
-pub(crate) unsafe fn mpi_comm_get_parent(parent: *mut MPI_Comm) -> c_int {
-    on_process("MPI_Comm_get_parent", |_| {
-        unsafe { *not_null(parent)? = MPI_COMM_NULL };
-        Ok(())
-    })
 }
 
 pub(crate) unsafe fn mpi_comm_set_info(comm: MPI_Comm, info: MPI_Info) -> c_int {

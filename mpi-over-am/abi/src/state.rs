@@ -4,7 +4,7 @@
 //! every wait of the engine releases for other threads. Otherwise nothing is locked: the program must ensure that one thread at a time
 //! calls MPI.
 
-use std::cell::{RefCell, UnsafeCell};
+use std::cell::{Cell, RefCell, UnsafeCell};
 use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::rc::Rc;
@@ -17,15 +17,16 @@ use mpi_over_am::{BufferOwner, ByCall, Call, ErrorHandler, Group};
 use crate::constants::{
     MPI_2DOUBLE_PRECISION, MPI_2INT, MPI_2INTEGER, MPI_2REAL, MPI_AINT, MPI_BYTE, MPI_C_BOOL,
     MPI_C_DOUBLE_COMPLEX, MPI_C_FLOAT_COMPLEX, MPI_C_LONG_DOUBLE_COMPLEX, MPI_CHAR, MPI_CHARACTER,
-    MPI_COMM_SELF, MPI_COMM_WORLD, MPI_COMPLEX, MPI_COMPLEX4, MPI_COMPLEX8, MPI_COMPLEX16, MPI_COMPLEX32,
-    MPI_COUNT, MPI_CXX_BOOL, MPI_CXX_DOUBLE_COMPLEX, MPI_CXX_FLOAT_COMPLEX, MPI_CXX_LONG_DOUBLE_COMPLEX,
-    MPI_DATATYPE_NULL, MPI_DOUBLE, MPI_DOUBLE_COMPLEX, MPI_DOUBLE_INT, MPI_DOUBLE_PRECISION, MPI_FLOAT,
-    MPI_FLOAT_INT, MPI_INT, MPI_INT8_T, MPI_INT16_T, MPI_INT32_T, MPI_INT64_T, MPI_INTEGER, MPI_INTEGER1,
-    MPI_INTEGER2, MPI_INTEGER4, MPI_INTEGER8, MPI_INTEGER16, MPI_LOGICAL, MPI_LOGICAL1, MPI_LOGICAL2,
-    MPI_LOGICAL4, MPI_LOGICAL8, MPI_LOGICAL16, MPI_LONG, MPI_LONG_DOUBLE, MPI_LONG_DOUBLE_INT, MPI_LONG_INT,
-    MPI_LONG_LONG, MPI_OFFSET, MPI_PACKED, MPI_REAL, MPI_REAL2, MPI_REAL4, MPI_REAL8, MPI_REAL16, MPI_SHORT,
-    MPI_SHORT_INT, MPI_SIGNED_CHAR, MPI_UINT8_T, MPI_UINT16_T, MPI_UINT32_T, MPI_UINT64_T, MPI_UNSIGNED,
-    MPI_UNSIGNED_CHAR, MPI_UNSIGNED_LONG, MPI_UNSIGNED_LONG_LONG, MPI_UNSIGNED_SHORT, MPI_WCHAR,
+    MPI_COMM_NULL, MPI_COMM_SELF, MPI_COMM_WORLD, MPI_COMPLEX, MPI_COMPLEX4, MPI_COMPLEX8, MPI_COMPLEX16,
+    MPI_COMPLEX32, MPI_COUNT, MPI_CXX_BOOL, MPI_CXX_DOUBLE_COMPLEX, MPI_CXX_FLOAT_COMPLEX,
+    MPI_CXX_LONG_DOUBLE_COMPLEX, MPI_DATATYPE_NULL, MPI_DOUBLE, MPI_DOUBLE_COMPLEX, MPI_DOUBLE_INT,
+    MPI_DOUBLE_PRECISION, MPI_FLOAT, MPI_FLOAT_INT, MPI_INT, MPI_INT8_T, MPI_INT16_T, MPI_INT32_T,
+    MPI_INT64_T, MPI_INTEGER, MPI_INTEGER1, MPI_INTEGER2, MPI_INTEGER4, MPI_INTEGER8, MPI_INTEGER16,
+    MPI_LOGICAL, MPI_LOGICAL1, MPI_LOGICAL2, MPI_LOGICAL4, MPI_LOGICAL8, MPI_LOGICAL16, MPI_LONG,
+    MPI_LONG_DOUBLE, MPI_LONG_DOUBLE_INT, MPI_LONG_INT, MPI_LONG_LONG, MPI_OFFSET, MPI_PACKED, MPI_REAL,
+    MPI_REAL2, MPI_REAL4, MPI_REAL8, MPI_REAL16, MPI_SHORT, MPI_SHORT_INT, MPI_SIGNED_CHAR, MPI_UINT8_T,
+    MPI_UINT16_T, MPI_UINT32_T, MPI_UINT64_T, MPI_UNSIGNED, MPI_UNSIGNED_CHAR, MPI_UNSIGNED_LONG,
+    MPI_UNSIGNED_LONG_LONG, MPI_UNSIGNED_SHORT, MPI_WCHAR,
 };
 use crate::engine::{Communicator, Environment, Window};
 use crate::handles::{Handles, ObjectKind};
@@ -42,6 +43,8 @@ pub(crate) struct Mpi {
     pub(crate) environment: RefCell<Option<Environment>>,
     pub(crate) world: Rc<CommunicatorObject>,
     pub(crate) alone: Rc<CommunicatorObject>,
+    /// The handle of the inter-communicator with the tasks that have started this task's world, once the program has asked for it.
+    pub(crate) parent: Cell<MPI_Comm>,
     pub(crate) communicators: Handles<Rc<CommunicatorObject>>,
     /// Duplicates that are being made, by their reserved handles.
     pub(crate) pending_communicators: RefCell<BTreeMap<usize, PendingObject>>,
@@ -83,6 +86,7 @@ impl Mpi {
             environment: RefCell::new(Some(environment)),
             world,
             alone,
+            parent: Cell::new(MPI_COMM_NULL),
             communicators: Handles::new(ObjectKind::Communicator),
             pending_communicators: RefCell::default(),
             predefined,

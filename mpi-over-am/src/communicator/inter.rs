@@ -113,7 +113,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     }
 
     /// Broadcasts a list from one task of the local group to the others.
-    fn broadcast_list(&self, root: u32, list: &[u64]) -> Result<Vec<u64>> {
+    pub(super) fn broadcast_list(&self, root: u32, list: &[u64]) -> Result<Vec<u64>> {
         let local = self.local();
         let mut len = [list.len() as u64];
         local.broadcast_words(&mut len, root)?;

@@ -173,9 +173,9 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
             PredefinedAttribute::Io => Some(ANY_RANK),
             PredefinedAttribute::WtimeIsGlobal => Some(self.is_on_one_host().into()),
             PredefinedAttribute::AppNum => Some(0),
-            PredefinedAttribute::UniverseSize => {
-                self.state_to_end().map(|state| i64::from(state.context.num_tasks()))
-            }
+            PredefinedAttribute::UniverseSize => self
+                .state_to_end()
+                .map(|state| i64::from(crate::job::universe().unwrap_or(state.context.num_tasks()))),
             PredefinedAttribute::GoesOn => self.state_to_end().map(|state| state.goes_on.into()),
             PredefinedAttribute::Host | PredefinedAttribute::LastUsedCode => None,
         }

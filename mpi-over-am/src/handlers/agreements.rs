@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use am_core::handler::{Answer, Completion, Message, Wanted};
 use am_core::task::TaskId;
 
-use super::{AGREE, MpiHandlers};
+use super::{AGREE, MpiHandlers, RANKS_MAX};
 use crate::buffer::RecvData;
 use crate::consensus::{self, Agreement, Contribution, Decision, Outbox};
 use crate::context_id::id_in;
@@ -90,8 +90,7 @@ impl MpiHandlers {
         let mut list = self.failures.agreements.begun.remove(&from).unwrap_or_default();
         list.append(&mut part);
         // A list names each task at most once, after a number.
-        let is_possible =
-            copied as u64 == message.len && list.len() / size_of::<u32>() <= self.num_tasks as usize + 1;
+        let is_possible = copied as u64 == message.len && list.len() / size_of::<u32>() <= RANKS_MAX as usize;
         let Ok(uhdr) = <&[u8; UHDR_BYTES]>::try_from(message.uhdr) else { return self.malformed(message) };
         let (name, has_more, header) = split(uhdr);
         if is_possible && has_more {

@@ -71,6 +71,15 @@ impl Failures {
         self.wanted.pop_front()
     }
 
+    /// Forgets that a task was lost: another task may get its number, and no communicator has the lost one any more.
+    pub(super) fn forget(&mut self, task: TaskId) {
+        let Some(at) = self.lost.iter().position(|&(lost, _)| lost == task) else { return };
+        self.lost.remove(at);
+        for end in self.acknowledged.values_mut().filter(|end| **end > at) {
+            *end -= 1;
+        }
+    }
+
     /// The first failed task of a group, and its error.
     fn first_failed(&self, group: &Group) -> Option<Error> {
         let failed =

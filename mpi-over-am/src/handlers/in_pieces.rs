@@ -250,6 +250,7 @@ mod tests {
     use crate::buffer::keep_vec;
     use crate::envelope;
     use crate::error::Result;
+    use crate::handlers::RANKS_MAX;
     use crate::matching::{ContextId, Pattern};
     use crate::message::Receive;
     use crate::protocol::start_receive;
@@ -343,7 +344,7 @@ mod tests {
         assert!(is_refused(&header(IN_PIECES_BYTES_MAX + 1), &data), "too long");
         assert!(is_refused(&header(3000), &data), "beyond the sender's part of the budget");
         assert!(is_refused(&header(LEN)[..19], &data[..100]), "a header that is too short");
-        let unknown = envelope::to_bytes_with_word(&Envelope::new(ContextId(0), 2, 5), 0, 300);
+        let unknown = envelope::to_bytes_with_word(&Envelope::new(ContextId(0), RANKS_MAX, 5), 0, 300);
         assert!(is_refused(&unknown, &data[..100]), "a rank that does not exist");
         assert!(!is_refused(&header(LEN), &data[..100]));
         assert!(is_refused(&header(LEN), &data[..100]), "a second message before the end of the first one");

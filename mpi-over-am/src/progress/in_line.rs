@@ -224,7 +224,7 @@ mod tests {
         let (_network, fabrics) = network(Config::new(2));
         let states = fabrics.into_iter().map(|fabric| State::new(fabric, &Settings::default()).unwrap());
         let [mut receiver, mut sender] = <[State<_>; 2]>::try_from(states.collect::<Vec<_>>()).unwrap();
-        receiver.handlers().peers.begin(0, Group::first_tasks(2, TaskId(0)), None);
+        receiver.handlers().peers.begin(0, Group::consecutive(TaskId(0), 2, TaskId(0)), None);
         for tag in [9, 5] {
             let route =
                 Route { task: TaskId(0), destination: 0, envelope: Envelope::new(ContextId(0), 1, tag) };

@@ -25,13 +25,15 @@ pub enum Phase {
     Collective,
     /// All tasks request the lock of one window; the task that dies holds the lock.
     WindowLock,
+    /// The tasks start other tasks, merge with them and disconnect, again and again.
+    Spawn,
     /// The tasks finalize MPI and leave the job.
     Finalize,
 }
 
 impl Phase {
     /// All phases.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Init,
         Self::Connection,
         Self::Registration,
@@ -40,6 +42,7 @@ impl Phase {
         Self::Pipe,
         Self::Collective,
         Self::WindowLock,
+        Self::Spawn,
         Self::Finalize,
     ];
 
@@ -186,7 +189,8 @@ impl Plan {
                 (_, Phase::Pipe) => "auto",
                 (memory, _) => memory,
             },
-            steps: random.below(40),
+            // Starting tasks takes long.
+            steps: random.below(if phase == Phase::Spawn { 5 } else { 40 }),
             delay: Duration::from_micros(u64::from(random.below(8000))),
             survivors_panic: random.below(3) == 0,
         }

@@ -10,7 +10,7 @@ use am_core::buffer::Access;
 use am_via::Task;
 use mpi_over_am::op::PredefinedOp;
 use mpi_over_am::window::{Assertion, Lock, Window};
-use mpi_over_am::{Communicator, Environment, Info, Source, op};
+use mpi_over_am::{Command, Communicator, Environment, Info, Source, op};
 
 use super::plan::{Phase, Plan, Victim, Way};
 use super::{ROUND, SURVIVOR_CODE, VICTIM_CODE};
@@ -49,7 +49,8 @@ pub fn be_a_task() -> ExitCode {
     let round = std::env::var(ROUND).expect("the caller has checked the variable");
     let (seed, round) = round.split_once(':').expect("SEED:ROUND");
     let plan = Plan::draw(seed.parse().expect("a number"), round.parse().expect("a number"));
-    match (Player { plan, me }).play() {
+    let player = Player { plan, me };
+    match if me < plan.tasks { player.play() } else { be_started() } {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // One write, so that the line stays whole, whatever kills this task.
@@ -79,6 +80,19 @@ impl Player {
                 let mpi = Environment::init()?;
                 self.begin();
                 self.without_end(|| all_to_all(&mpi.world()))
+            }
+            Phase::Spawn => {
+                let mpi = Environment::init()?;
+                let world = mpi.world();
+                world.barrier()?;
+                self.begin();
+                let command =
+                    Command { program: std::env::current_exe()?.into(), tasks: 2, ..Command::default() };
+                self.without_end(|| {
+                    let started = world.spawn(std::slice::from_ref(&command), 0)?;
+                    started.merge(false)?.barrier()?;
+                    Ok(started.close()?)
+                })
             }
             Phase::WindowLock => {
                 let mpi = Environment::init()?;
@@ -234,6 +248,16 @@ impl Player {
         }
         Ok(())
     }
+}
+
+/// The part of a task that the tasks of the round have started.
+fn be_started() -> Outcome {
+    let mut mpi = Environment::init()?;
+    let parent = mpi.parent().ok_or("the tasks of the round have started this one")?;
+    parent.merge(true)?.barrier()?;
+    mpi.disconnect_parent();
+    parent.close()?;
+    Ok(mpi.finalize()?)
 }
 
 /// Sends a short message from each task to each other task.

@@ -106,6 +106,7 @@ programs! {
     c_hello
     c_levels
     c_objects
+    c_processes
     c_requests
     c_sessions
     c_sessions_alone
@@ -134,6 +135,7 @@ programs! {
     o_messages
     o_objects
     o_point_to_point
+    o_processes
     o_point_to_point_large
     o_tools
     o_types

@@ -321,7 +321,7 @@ fn a_task_whose_threads_wait_for_each_other_is_reported_without_being_asked_for(
         .expect("amrun can be started");
     let said = read_until(&mut job, "no message will come");
     let expected = [
-        "start all of them with the job (mpiexec -n",
+        "the program \"worker\" is neither in the directories of PATH",
         "task 0: does not wait for a message: each of its threads waits for another one",
         "receive from task 0, tag 15",
         "task 1 waits for task 0, whose threads wait for each other",

@@ -15,5 +15,6 @@ mod hangs;
 mod install;
 mod long_parts;
 mod other_abis;
+mod processes;
 mod shmem;
 mod wrappers;

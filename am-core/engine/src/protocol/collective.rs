@@ -216,7 +216,8 @@ impl<U: UserCode> Engine<U> {
         }
     }
 
-    /// Enters an exchange with this task's bytes, which must be at most [`CONTRIBUTION_BYTES_MAX`]; returns its number.
+    /// Enters an exchange with this task's bytes, which must be at most [`CONTRIBUTION_BYTES_MAX`]; returns its number. In an exchange
+    /// tasks are named by their places in their world, from 0 on.
     pub fn enter_exchange(&mut self, own: TaskId, contributed: &[u8]) -> u32 {
         let epoch = self.exchanges.entered;
         self.exchanges.entered = epoch.wrapping_add(1);

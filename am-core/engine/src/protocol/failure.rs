@@ -129,6 +129,25 @@ impl<U: UserCode> Engine<U> {
         }
     }
 
+    /// Forgets that `task`, which has ended, has failed or has closed its contexts. Returns `false`, and forgets nothing, if something with
+    /// the task is not over. `peers`: the fabric's numbers of the task's contexts.
+    pub fn forget(&mut self, task: TaskId, peers: &[Peer]) -> bool {
+        let has_work = |peer: &Peer| {
+            self.pending.has(*peer) || self.unfinished_from.has(*peer) || self.asked_by.has(*peer)
+        };
+        let has_op = !self.ops.keys(|op| op.peer.endpoint.task == task && !op.is_over()).is_empty();
+        if has_op || peers.iter().any(has_work) {
+            return false;
+        }
+        peers.iter().for_each(|&peer| self.touched.clear(peer));
+        self.untold.retain(|(peer, _)| peer.endpoint.task != task);
+        self.purges.forget(|endpoint| endpoint.task == task);
+        self.failed.retain(|&(dead, _)| dead != task);
+        self.closed.retain(|closed| closed.task != task);
+        self.note_losses();
+        true
+    }
+
     /// Whether `task` is known to have died.
     pub fn is_dead(&self, task: TaskId) -> bool {
         self.failed.iter().any(|&(dead, _)| dead == task)

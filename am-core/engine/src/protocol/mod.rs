@@ -117,8 +117,8 @@ pub struct Engine<U: UserCode> {
     /// Contexts that their tasks have closed.
     closed: Vec<Endpoint>,
     own: Endpoint,
+    /// Number of tasks of this task's world.
     num_tasks: u32,
-    contexts_max: u8,
     limits: PacketLimits,
 }
 
@@ -170,7 +170,6 @@ impl<U: UserCode> Engine<U> {
             closed: Vec::new(),
             own: fabric.world().endpoint(),
             num_tasks: fabric.world().num_tasks(),
-            contexts_max: limits.contexts_max,
             limits: PacketLimits {
                 packet_bytes_max: limits.packet_bytes_max,
                 requests_max: limits.requests_max as usize,

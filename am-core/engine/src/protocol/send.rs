@@ -449,14 +449,6 @@ impl<U: UserCode> Engine<U> {
         super::UHDR_BYTES_MAX.min(self.limits.packet_bytes_max - Announcement::BYTES - MessageHead::BYTES_MAX)
     }
 
-    /// Checks that the job can have this endpoint.
-    ///
-    /// # Errors
-    /// `UnknownTask`, `UnknownContext`.
-    pub fn check_exists(&self, endpoint: Endpoint) -> Result<()> {
-        endpoint.check(self.num_tasks, self.contexts_max).map_err(Error::no_such_endpoint)
-    }
-
     /// The peer of a new operation.
     ///
     /// # Errors

@@ -76,6 +76,10 @@ struct Options {
     /// Ends the job if it still runs after this number of seconds.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
+    /// Number of tasks that the program may plan for, with those that it starts itself (`MPI_UNIVERSE_SIZE`): a number, `system` for the
+    /// number of processors, or `infinite`. It is no limit.
+    #[arg(long, value_name = "TASKS", value_parser = universe)]
+    universe: Option<Universe>,
     /// Lets the other tasks run on after one of them has failed. The job still ends if a task asks for its end (`MPI_Abort`, a fatal
     /// error), and its exit code is 0 if a task exits with 0.
     #[arg(long)]
@@ -190,6 +194,24 @@ impl Options {
 
     fn is_built_by_cargo(&self) -> bool {
         self.example.is_some() || self.bin.is_some()
+    }
+}
+
+/// A number of tasks to plan for.
+#[derive(Clone, Copy, Debug)]
+struct Universe(u32);
+
+fn universe(text: &str) -> Result<Universe, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "system" => Ok(Universe(u32::try_from(am_via_launch::processors()).unwrap_or(1))),
+        // The attribute is an int.
+        "infinite" => Ok(Universe(i32::MAX.unsigned_abs())),
+        number => number
+            .parse()
+            .ok()
+            .filter(|tasks| (1..=i32::MAX.unsigned_abs()).contains(tasks))
+            .map(Universe)
+            .ok_or_else(|| "write a number of tasks, system or infinite".to_owned()),
     }
 }
 
@@ -399,6 +421,9 @@ fn launch(options: &Options, guard: u32) -> Result<ExitCode, LaunchError> {
     if options.keep_going {
         job = job.keep_going();
     }
+    if let Some(Universe(tasks)) = options.universe.or_else(allocated_tasks) {
+        job = job.plan_for(tasks);
+    }
     if let Some(timeout) = options.timeout {
         job = job.timeout(timeout);
     }
@@ -424,6 +449,11 @@ fn launch(options: &Options, guard: u32) -> Result<ExitCode, LaunchError> {
 /// Whether a batch system gives the number of tasks.
 fn is_allocated() -> bool {
     Allocation::of_this_process().is_ok_and(|allocation| allocation.is_some())
+}
+
+/// The number of tasks for which a batch system has allocated this machine.
+fn allocated_tasks() -> Option<Universe> {
+    Allocation::of_this_process().ok().flatten().map(|allocation| Universe(allocation.tasks))
 }
 
 /// The allocation of the batch job in which this process runs. Prints why if it is not understood.

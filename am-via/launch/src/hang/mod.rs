@@ -109,7 +109,7 @@ impl HangReport {
     /// Inspects the job's tasks, and finds the names of the functions in which they wait. Tasks on other hosts are
     /// [`Elsewhere`](Activity::Elsewhere).
     pub(super) fn of(job: &JobOwner) -> Self {
-        Self::new(look_at_all(job, 0..job.num_tasks(), Some(&mut Symbols::default())), Vec::new())
+        Self::new(look_at_all(job, 0..job.tasks_end(), Some(&mut Symbols::default())), Vec::new())
     }
 
     /// Inspects the job of a living process: any process of the job, also one that a task has started, or the watcher of a job that another
@@ -172,6 +172,7 @@ pub(super) fn look_at_all(
 /// Inspects one task.
 fn look_at(job: &JobOwner, task: u32, symbols: Option<&mut Symbols>) -> Activity {
     match job.state(task) {
+        _ if job.world_size(task) == 0 => return Activity::Ended,
         TaskState::NotStarted if job.is_elsewhere(task) => return Activity::Elsewhere,
         TaskState::NotStarted => return Activity::HasNotJoined,
         TaskState::Dead | TaskState::Finalized => return Activity::Ended,

@@ -97,9 +97,9 @@ impl HangWatch {
         if !self.is_time() {
             return;
         }
-        let running = (0..job.num_tasks()).filter(|&task| job.state(task) == TaskState::Running);
+        let running = job.tasks().filter(|&task| job.state(task) == TaskState::Running);
         let quiet: Vec<Option<Duration>> = running.map(|task| self.quiet_of(job, task)).collect();
-        if self.is_due(&quiet, || all_quiet(&look_at_all(job, 0..job.num_tasks(), None)).is_some()) {
+        if self.is_due(&quiet, || all_quiet(&look_at_all(job, 0..job.tasks_end(), None)).is_some()) {
             self.report(job);
         }
     }

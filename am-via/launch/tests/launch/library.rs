@@ -83,7 +83,7 @@ pub(super) fn task(role: &str) {
 fn sleep_until_a_failure(job: &Job) {
     // SAFETY: only this task's doorbell is used.
     let file = unsafe { job.control_file(job.task()) }.unwrap();
-    let mapping = Mapping::new(file, DOORBELL_OFFSET as u64, 4096).unwrap();
+    let mapping = Mapping::new(std::os::fd::AsFd::as_fd(&file), DOORBELL_OFFSET as u64, 4096).unwrap();
     let doorbell: Shared<Doorbell> = mapping.atomics(0).unwrap();
     while job.failure_epoch() == 0 {
         doorbell.sleep(SleepBarrier::SenderFence, Duration::from_secs(600), || job.failure_epoch() != 0);

@@ -35,6 +35,15 @@ pub unsafe trait Device: World + std::fmt::Debug {
     /// number of the connection; `None`: not yet, try again.
     fn connect(&mut self, new: ViNumber, to: Endpoint) -> Result<Option<ViNumber>, DeviceError>;
 
+    /// Forgets all about a task that has ended: its connections with this NIC end, and their numbers may be used again. Nothing with the
+    /// task may be under way. Another task may then get its number. A device whose tasks have their numbers for ever does nothing.
+    ///
+    /// # Errors
+    /// The system's error.
+    fn forget(&mut self, _task: TaskId) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
     /// Ends a connection. Posts of both ends are refused from then on; over shared memory, from when the ring is full. The peer gets an
     /// entry [`Operation::Disconnect`], unless its ring is full.
     fn disconnect(&mut self, vi: ViNumber) -> Result<(), DeviceError>;

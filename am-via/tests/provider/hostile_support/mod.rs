@@ -14,6 +14,7 @@ use am_via::device::shm::{OwnHeap, Shm, ShmOptions};
 use am_via_job::Carrier;
 use am_via_nic::{Device, Entry, News, Payload, ViNumber};
 use am_via_shm::layout::{ATTENTION_OFFSET, Attention, ControlLayout, RING_LINES, ViHeader};
+use am_via_shm::layout_job::TASKS_MAX;
 use am_via_shm::regions::Ways;
 use am_via_shm::{Mapping, Shared, WaitPolicy};
 use am_via_vipl::{ContextNumber, Endpoint, Posted, TaskId};
@@ -68,11 +69,11 @@ impl Attack {
                 break vi;
             }
         };
-        let layout = ControlLayout { num_tasks: job.num_tasks(), packet_bytes };
+        let layout = ControlLayout { num_tasks: TASKS_MAX, packet_bytes, vis: job.vis() };
         // SAFETY: this is the attack: its victim must survive whatever is written there, and is another process.
         let file = unsafe { job.control_file(0) }.unwrap();
         let map = |offset, len| Mapping::new(file.as_fd(), offset, len).unwrap();
-        let slot = (0..layout.vis())
+        let slot = (0..layout.vis)
             .map(|vi| map(layout.vi_slot_offset(vi), layout.vi_slot_bytes()))
             .find(|slot| {
                 let header: Shared<ViHeader> = slot.atomics(0).unwrap();

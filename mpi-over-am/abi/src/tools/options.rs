@@ -115,7 +115,7 @@ const TABLE: &[Known] = &[
     known(&["configfile", "app"], "FILE-OF-PROGRAMS", "MPI, Open MPI", Does::File, "read options and programs from a file, one program a line; nothing else may be given"),
     known(&["initial-errhandler"], "HANDLER", STANDARD, Does::InitialErrhandler, "initial error handler: mpi_errors_are_fatal, mpi_errors_abort or mpi_errors_return"),
     known(&["memory-alloc-kinds"], "KINDS", STANDARD, Does::Nothing, "the kinds mpi and system are there, whatever is requested"),
-    known(&["usize"], "SIZE", HYDRA, Does::Noted, "MPI_UNIVERSE_SIZE is the number of tasks: tasks cannot start others"),
+    known(&["usize", "universe"], "TASKS", HYDRA, Does::PassValue("--universe"), "the number of tasks that the program may plan for (MPI_UNIVERSE_SIZE), or system, or infinite; no limit"),
     // Environment
     known(&["x"], "NAME[=VALUE]", OPEN, Does::Export, "set a variable for the tasks of a program, or pass it on"),
     known(&["env"], "NAME VALUE", HYDRA, Does::Env, "set a variable for the tasks of a program"),

@@ -19,7 +19,7 @@ use mpi_over_am::{SettingText, Settings, Table, Wanted};
 
 use super::options::{self, Does};
 use super::{faces, standard_output};
-use values::{largest, report_pid};
+use values::report_pid;
 
 /// The text of `--help` and of the manual page.
 pub(super) const HELP: &str = "\
@@ -48,6 +48,7 @@ For the job:
   --cpu-set 0,2-5          the processors that tasks may use
   --map-by ppr:N:node      as -N N; --map-by slot:PE=N: as --bind-to core:N; tasks fill the hosts in order, whatever else it says
   --with-ft ulfm           let the other tasks run on after one has failed (MPIX_Comm_shrink and the like: mpi-ext.h)
+  --usize, --universe N    number of tasks that the program may plan for with those that it starts (MPI_UNIVERSE_SIZE); no limit
   --timeout SECONDS        end the job after this time
   --hang-report SECONDS    print what the tasks do whenever one has waited this long and nothing arrived
   --stats [--json]         print at the end what each task did: calls, messages by protocol and peer, queues, sleeps
@@ -239,7 +240,8 @@ impl Plan {
         }
         if let Some(soft) = section.soft.take() {
             let tasks = section.tasks();
-            let fits = largest(&soft, tasks).map_err(|what| format!("-soft {soft}: {what}"))?;
+            let fits =
+                mpi_over_am::largest_in_set(&soft, tasks).map_err(|what| format!("-soft {soft}: {what}"))?;
             section.tasks =
                 Some(fits.ok_or_else(|| format!("-soft {soft}: no number of tasks from 1 to {tasks}"))?);
         }

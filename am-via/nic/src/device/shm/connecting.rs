@@ -75,7 +75,7 @@ impl Shm {
 
     /// Connects to a task on another host that has sent something or whose memory is to be read, unless there is a connection already.
     pub(super) fn accept_far(&mut self, peer: Endpoint) -> Result<(), DeviceError> {
-        peer.check(self.layout.num_tasks, NICS_MAX)?;
+        peer.check(self.job.tasks_end(), NICS_MAX)?;
         let is_known = self.connection_to(peer).is_some() || self.accepted.iter().any(|vi| vi.peer == peer);
         if !is_known && let Some(vi) = self.make_connection(peer)? {
             self.accepted.push(vi);

@@ -24,6 +24,7 @@ use std::time::{Duration, Instant};
 use am_via_job::{Carrier, Job};
 use am_via_ofi::PeerAddress;
 use am_via_os::{fork, poll, sched};
+use am_via_shm::layout_job::TASKS_MAX;
 use am_via_shm::regions::ClaimFault;
 use am_via_shm::{CheckedRange, Connection, Doorbell, Draft, Outlet, Shared};
 
@@ -252,7 +253,7 @@ impl Far {
         slot_bytes: usize,
         doorbell: Shared<Doorbell>,
     ) -> Result<Option<Self>, DeviceError> {
-        if !(0..job.num_tasks()).any(|task| job.is_far(task)) {
+        if !job.tasks().any(|task| job.is_far(task)) {
             return Ok(None);
         }
         let opening = "opening the network";
@@ -262,7 +263,7 @@ impl Far {
         }
         let links = Links {
             own,
-            num_tasks: job.num_tasks(),
+            num_tasks: TASKS_MAX,
             slot_bytes,
             message_bytes_max: endpoint.message_bytes_max(),
             all: Vec::new(),

@@ -17,6 +17,7 @@ use crate::device::{
 use am_via_job::{Carrier, Job, SLEEP};
 use am_via_os::atomics::{AtomicU64, Ordering};
 use am_via_os::limits::{Resource, limit};
+use am_via_os::memory;
 use am_via_shm::layout::{
     ATTENTION_OFFSET, Attention, CONTEXTS_MAX, ControlHeader, ControlLayout, DOORBELL_OFFSET, HAZARD_OFFSET,
     Hazard, PairWord,
@@ -43,20 +44,29 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 pub(super) struct Files {
     job: Arc<Job>,
     pub(super) layout: ControlLayout,
-    /// The head of each task's control file.
+    /// The head of each task's control file, as far as they were opened. Indexed by the task.
     heads: Vec<Option<Arc<Mapping>>>,
-    /// The memory of each task.
+    /// The memory of each task, likewise.
     memories: Vec<Option<PeerMemory>>,
-    /// The hazard lines of all contexts of all tasks. Empty until memory that peers may be using is first deregistered.
-    hazards: Vec<Shared<Hazard>>,
+    /// The hazard lines of all contexts of all tasks, with the tasks. Empty until memory that peers may be using is first deregistered.
+    hazards: Vec<(u32, Shared<Hazard>)>,
+    /// The [epoch](Job::epoch) of `hazards`.
+    hazards_of: u32,
     /// When the last wait for a failure ended without one.
     no_failure_at: Cell<Option<Instant>>,
 }
 
 impl Files {
     pub(super) fn new(job: Arc<Job>, layout: ControlLayout) -> Self {
-        let (heads, memories) = (0..layout.num_tasks).map(|_| (None, None)).unzip();
-        Self { job, layout, heads, memories, hazards: Vec::new(), no_failure_at: Cell::new(None) }
+        Self {
+            job,
+            layout,
+            heads: Vec::new(),
+            memories: Vec::new(),
+            hazards: Vec::new(),
+            hazards_of: 0,
+            no_failure_at: Cell::new(None),
+        }
     }
 
     pub(super) fn end_of_job(&self) -> Option<String> {
@@ -75,7 +85,7 @@ impl Files {
     #[cold]
     pub(super) fn wait_for_failure(&self) {
         let is_recent = |at: Instant| at.elapsed() < FAILED_NOT_BEFORE;
-        if self.job.num_tasks() == 1 || self.no_failure_at.get().is_some_and(is_recent) {
+        if self.job.tasks().nth(1).is_none() || self.no_failure_at.get().is_some_and(is_recent) {
             return;
         }
         self.wait_until(FAILED_WITHIN, || self.job.failure().is_some());
@@ -137,18 +147,20 @@ impl Files {
     }
 
     fn head(&mut self, task: u32) -> Result<&Arc<Mapping>, DeviceError> {
-        if let Some(None) = self.heads.get(task as usize) {
-            self.heads[task as usize] = Some(self.open_head(task)?);
+        if self.heads.get(task as usize).is_none_or(Option::is_none) {
+            let head = self.open_head(task)?;
+            self.job.hold(task);
+            *place(&mut self.heads, task) = Some(head);
         }
         let found = self.heads.get(task as usize).and_then(Option::as_ref);
-        found.ok_or_else(|| NoSuchEndpoint::task(task, self.layout.num_tasks).into())
+        found.ok_or_else(|| NoSuchEndpoint::task(task, self.job.tasks_end()).into())
     }
 
     /// The memory of a task, which must be open.
     #[inline]
     pub(super) fn memory(&self, task: u32) -> Result<&PeerMemory, DeviceError> {
         let found = self.memories.get(task as usize).and_then(Option::as_ref);
-        found.ok_or_else(|| NoSuchEndpoint::task(task, self.layout.num_tasks).into())
+        found.ok_or_else(|| NoSuchEndpoint::task(task, self.job.tasks_end()).into())
     }
 
     /// Maps a peer's memory, once; returns whether the memory can be mapped.
@@ -169,7 +181,7 @@ impl Files {
             unsafe { memory.set_process(self.job.pid(task)) };
             return Ok(true);
         }
-        if task < self.layout.num_tasks && self.job.is_far(task) {
+        if task < self.job.tasks_end() && self.job.is_far(task) {
             return Ok(false);
         }
         let head = Arc::clone(self.head(task)?);
@@ -177,27 +189,88 @@ impl Files {
         // SAFETY: the task's files and process, by the job's table. The device passes its own hazard line, and the barrier of the job, and
         // is used by one thread at a time.
         let memory = unsafe { PeerMemory::new(task, self.job.pid(task), head, heap) };
-        self.memories[task as usize] = Some(memory);
+        *place(&mut self.memories, task) = Some(memory);
         Ok(true)
     }
 
-    /// The hazard lines of all contexts of all tasks.
-    pub(super) fn hazards(&mut self) -> Result<&[Shared<Hazard>], DeviceError> {
-        if self.hazards.is_empty() {
-            let mut hazards = Vec::new();
-            for task in 0..self.layout.num_tasks {
+    /// The hazard lines of all contexts of all tasks, with the tasks.
+    pub(super) fn hazards(&mut self) -> Result<&[(u32, Shared<Hazard>)], DeviceError> {
+        let epoch = self.job.epoch();
+        if self.hazards.is_empty() || self.hazards_of != epoch {
+            let (mut hazards, job) = (Vec::new(), Arc::clone(&self.job));
+            for task in job.tasks() {
                 let head = self.head(task)?;
                 for context in 0..CONTEXTS_MAX as usize {
-                    hazards.push(within(head.atomics(HAZARD_OFFSET + context * size_of::<Hazard>()), task)?);
+                    let at = HAZARD_OFFSET + context * size_of::<Hazard>();
+                    hazards.push((task, within(head.atomics(at), task)?));
                 }
             }
-            self.hazards = hazards;
+            (self.hazards, self.hazards_of) = (hazards, epoch);
         }
         Ok(&self.hazards)
     }
 
+    /// Forgets all that this context holds of a task that has ended, and gives back what belonged to its connections, of which `slots` are
+    /// this task's VI slots. Then another task may get the number, unless other contexts of this task hold something of it.
+    ///
+    /// # Errors
+    /// The task's file, or this task's own, cannot be opened; the system does not take the slots' memory back.
+    pub(super) fn forget(&mut self, me: Endpoint, task: u32, slots: &[u32]) -> Result<(), DeviceError> {
+        let own = me.task.0;
+        let low = own.min(task);
+        let head = Arc::clone(self.head(low)?);
+        let (mut slots, mut is_used) = (slots.to_vec(), false);
+        for (low_context, high_context) in
+            (0..CONTEXTS_MAX).flat_map(|low| (0..CONTEXTS_MAX).map(move |high| (low, high)))
+        {
+            let offset = self.layout.pair_offset(low_context, own.max(task), high_context);
+            let pair: &PairWord = within(head.atomics_at(offset), low)?;
+            let own_context = if own == low { low_context } else { high_context };
+            if own_context != u32::from(me.context.0) {
+                is_used |= pair.is_used();
+                continue;
+            }
+            // A connection that this context has not taken up yet.
+            let made = pair.agree(|| Err(())).ok().flatten();
+            slots.extend(made.map(|(low_vi, high_vi)| if own == low { low_vi } else { high_vi }));
+            pair.forget();
+        }
+        slots.sort_unstable();
+        slots.dedup();
+        self.give_back_used(me, &slots)?;
+        self.heads.get_mut(task as usize).into_iter().for_each(|head| *head = None);
+        self.memories.get_mut(task as usize).into_iter().for_each(|memory| *memory = None);
+        self.hazards.retain(|(of, _)| *of != task);
+        if !is_used {
+            self.job.let_go(task);
+        }
+        Ok(())
+    }
+
+    /// Gives back VI slots of this task that were used.
+    fn give_back_used(&mut self, me: Endpoint, slots: &[u32]) -> Result<(), DeviceError> {
+        let own = me.task.0;
+        let header = self.header(own)?;
+        let attention = attention(self.head(own)?, me.context)?;
+        for &vi in slots.iter().filter(|&&vi| vi < self.layout.vis) {
+            // SAFETY: the pages of slots that belong to connections of this task with a task that has ended; this task uses them no more.
+            let file = unsafe { self.job.control_file(own) }
+                .map_err(|error| DeviceError::system("opening a control file", error))?;
+            memory::punch_hole(
+                file.as_fd(),
+                self.layout.vi_slot_offset(vi),
+                self.layout.vi_slot_bytes() as u64,
+            )
+            .map_err(|error| DeviceError::system("returning the memory of a connection", error))?;
+            // The peer may have raised it when it closed. Its next request to look at the slot is about another connection.
+            attention.withdraw(vi);
+            header.vis_free.give_back(vi);
+        }
+        Ok(())
+    }
+
     fn slot(&self, task: u32, vi: u32) -> Result<ViSlot, DeviceError> {
-        if vi >= self.layout.vis() {
+        if vi >= self.layout.vis {
             return Err(DeviceError::Damaged { task, what: "a VI number beyond the last slot" });
         }
         // SAFETY: mapped for the device, which changes what the layout leaves to this task.
@@ -222,6 +295,7 @@ impl Files {
         let offset =
             self.layout.pair_offset(u32::from(low.context.0), high.task.0, u32::from(high.context.0));
         let pair: Shared<PairWord> = within(self.head(low.task.0)?.atomics(offset), low.task.0)?;
+        self.job.hold_both(to.task.0);
         let Some((low_vi, high_vi)) = pair.agree(|| self.make(low, high))? else { return Ok(None) };
         let (own_vi, their_vi) = if me == low { (low_vi, high_vi) } else { (high_vi, low_vi) };
         let connection = self.open(me, own_vi, to, their_vi, barrier)?;
@@ -295,7 +369,7 @@ impl Files {
 
     /// The attention word and the doorbell of a context.
     fn bell(&mut self, to: Endpoint) -> Result<(&Attention, &Doorbell), DeviceError> {
-        to.check(self.layout.num_tasks, NICS_MAX)?;
+        to.check(self.job.tasks_end(), NICS_MAX)?;
         let head = self.head(to.task.0)?;
         let attention = within(head.atomics_at(attention_offset(to.context)), to.task.0)?;
         Ok((attention, within(head.atomics_at(doorbell_offset(to.context)), to.task.0)?))
@@ -306,7 +380,7 @@ impl Files {
     /// # Errors
     /// There is no such context; the task's file cannot be opened.
     pub(super) fn is_closed(&mut self, at: Endpoint) -> Result<bool, DeviceError> {
-        at.check(self.layout.num_tasks, NICS_MAX)?;
+        at.check(self.job.tasks_end(), NICS_MAX)?;
         let header = self.header(at.task.0)?;
         // Acquire ("context closed"): pairs with the Release in `set_closed`; everything that the context sent before
         // is visible.
@@ -382,8 +456,8 @@ impl Files {
         Ok(())
     }
 
-    /// Gives back the VI slot of a connection that could not be made, unless another slot of the task was taken meanwhile: then the slot
-    /// stays unused.
+    /// Gives back the VI slot of a connection that could not be made, unless another slot of the task was taken meanwhile, or the slot was
+    /// used before: then the slot stays unused.
     pub(super) fn give_back_vi(&mut self, (task, vi): (u32, u32)) {
         if let Ok(header) = self.header(task) {
             // Relaxed, like all accesses to this count: no task uses the slot yet, so the count publishes no other memory.
@@ -393,15 +467,18 @@ impl Files {
 
     fn take_vi(&mut self, task: u32) -> Result<u32, DeviceError> {
         let header = self.header(task)?;
+        if let Some(vi) = header.vis_free.take() {
+            return Ok(vi);
+        }
         let vi = header.vis_used.fetch_add(1, Ordering::Relaxed);
-        if vi < self.layout.vis() {
+        if vi < self.layout.vis {
             return Ok(vi);
         }
         header.vis_used.fetch_sub(1, Ordering::Relaxed);
         Err(DeviceError::Exhausted {
             resource: "VI slots",
             needed: u64::from(vi) + 1,
-            available: u64::from(self.layout.vis()),
+            available: u64::from(self.layout.vis),
             remedy: "connect fewer pairs of contexts",
         })
     }
@@ -441,11 +518,20 @@ impl Files {
             return Ok(None);
         }
         let peer = Endpoint::new(TaskId(task), ContextNumber(u8::try_from(context).unwrap_or(u8::MAX)));
-        peer.check(self.layout.num_tasks, NICS_MAX)
+        peer.check(self.job.tasks_end(), NICS_MAX)
             .map_err(|_| DeviceError::Damaged { task: me.task.0, what: "a VI whose peer does not exist" })?;
         let connection = self.open(me, vi, peer, their_vi, barrier)?;
         Ok(Some((connection, peer)))
     }
+}
+
+/// The place of a task in a table that grows.
+fn place<T>(table: &mut Vec<Option<T>>, task: u32) -> &mut Option<T> {
+    let at = task as usize;
+    if table.len() <= at {
+        table.resize_with(at + 1, || None);
+    }
+    &mut table[at]
 }
 
 /// Maps a task's heap file, up to the length that this process maps of every heap file.

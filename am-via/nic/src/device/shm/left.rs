@@ -31,7 +31,7 @@ pub(super) fn close(job: &Job) -> Result<(), DeviceError> {
         return Ok(());
     }
     job.barrier().before_look();
-    for task in (0..job.num_tasks()).filter(|&task| task != own) {
+    for task in job.tasks().filter(|&task| task != own) {
         for hazard in hazards(job, task)? {
             // As in `deregister`: a copy whose end is never reported has ended when its process is known to have ended.
             while regions::names_memory_of(&hazard, own) && !job.has_ended(task) {

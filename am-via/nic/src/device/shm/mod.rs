@@ -18,7 +18,9 @@ mod mapped;
 mod pinned;
 mod pipes;
 mod rare;
+mod world;
 
+use std::collections::BTreeSet;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,14 +28,15 @@ use std::time::{Duration, Instant};
 use crate::device::{
     AtomicOp, Completion, ContextNumber, Device, DeviceAttributes, DeviceError, Endpoint, Entry, FreeSlot,
     HeapBlock, Link, Mapping, MemHandle, NICS_MAX, News, Operation, Payload, Posted, Registration,
-    SharedFileName, Storing, SystemError, TaskId, Transfer, ViNumber, WaitFacts, Waker, World,
+    SharedFileName, Storing, TaskId, Transfer, ViNumber,
 };
 use am_via_job::{Carrier, Job, NOTED_AFTER, OpenContext};
 use am_via_os::{private_memory, sched};
 use am_via_shm::layout::{
-    ACCESS_READ, ACCESS_WRITE, Attention, CONTEXTS_MAX, ControlLayout, HAZARD_OFFSET, Hazard,
-    REGIONS_PER_CONTEXT, RING_LINES,
+    ACCESS_READ, ACCESS_WRITE, Attention, ControlLayout, HAZARD_OFFSET, Hazard, REGIONS_PER_CONTEXT,
+    RING_LINES,
 };
+use am_via_shm::layout_job::TASKS_MAX;
 use am_via_shm::regions::{self, Claim, ClaimFault, Claimer, OwnRegions, Ways, is_quiet, update_word};
 use am_via_shm::{CheckedRange, Connection, FreeLine, TELL_AFTER, Written};
 use am_via_shm::{Doorbell, MappedRegions, Quiet, Shared, SharedFiles, SleepBarrier, Spin, WaitPolicy};
@@ -102,7 +105,7 @@ pub struct Shm {
     /// Peers that connected and have to be reported.
     connected: Vec<Endpoint>,
     failure_epoch: u32,
-    failures_told: Vec<bool>,
+    failures_told: BTreeSet<u32>,
     failures_due: Vec<u32>,
     /// Peers that have closed, with the time at which to report this.
     closing: Vec<(Endpoint, Instant)>,
@@ -153,14 +156,15 @@ impl Shm {
     /// or have another layout. The network cannot be opened.
     pub fn open(job: Arc<Job>, heap: Arc<OwnHeap>, options: ShmOptions) -> Result<Self, DeviceError> {
         let address = Endpoint::new(TaskId(job.task()), options.context);
-        address.check(job.num_tasks(), NICS_MAX)?;
+        address.check(job.tasks_end(), NICS_MAX)?;
         let context = u32::from(address.context.0);
         let open = job.open_context(context).ok_or(DeviceError::ContextOpen { context: options.context })?;
         let barrier = job.barrier();
         if let Some(launcher) = copier_by_kernel(options.ways, job.launcher_pid()) {
             private_memory::allow_descendants_of(launcher);
         }
-        let layout = ControlLayout { num_tasks: job.num_tasks(), packet_bytes: options.packet_bytes };
+        let layout =
+            ControlLayout { num_tasks: TASKS_MAX, packet_bytes: options.packet_bytes, vis: job.vis() };
         let mut files = Files::new(Arc::clone(&job), layout);
         let task = address.task;
         let own = files.open_head(task.0)?;
@@ -168,7 +172,7 @@ impl Shm {
         let doorbell = files::doorbell(&own, options.context)?;
         let far = Far::open(&job, address, layout.packet_bytes as usize, doorbell.clone())?;
         // Without peers on this host, pipes have no reader.
-        let has_near_peers = (0..layout.num_tasks).any(|peer| peer != task.0 && !job.is_far(peer));
+        let has_near_peers = job.tasks().any(|peer| peer != task.0 && !job.is_far(peer));
         let pipe_bytes_min =
             if far.is_some() && !has_near_peers { usize::MAX } else { options.pipe_bytes_min };
         tracing::debug!(?address, ways = ?options.ways, wait = ?options.wait, "a NIC is opened");
@@ -195,7 +199,7 @@ impl Shm {
             accepted: Vec::new(),
             connected: Vec::new(),
             failure_epoch: 0,
-            failures_told: vec![false; layout.num_tasks as usize],
+            failures_told: BTreeSet::new(),
             failures_due: Vec::new(),
             closing: Vec::new(),
             looks_further: far.is_some(),
@@ -345,19 +349,23 @@ unsafe impl Device for Shm {
 
     fn attributes(&self) -> DeviceAttributes {
         DeviceAttributes {
-            num_tasks: self.layout.num_tasks,
+            num_tasks: self.job.num_tasks(),
             contexts_max: NICS_MAX,
             slot_bytes: self.layout.packet_bytes as usize,
             // The reader reports its progress late: up to `TELL_AFTER - 1` free lines are not known to be free.
             ring_lines: RING_LINES - (TELL_AFTER - 1),
-            vis_max: self.layout.vis(),
+            vis_max: self.layout.vis,
             regions_max: REGIONS_PER_CONTEXT,
             registered_bytes_max: self.pinned.bytes_max,
         }
     }
 
+    fn forget(&mut self, TaskId(task): TaskId) -> Result<(), DeviceError> {
+        self.forget_ended(task)
+    }
+
     fn connect(&mut self, new: ViNumber, to: Endpoint) -> Result<Option<ViNumber>, DeviceError> {
-        to.check(self.layout.num_tasks, NICS_MAX)?;
+        to.check(self.job.tasks_end(), NICS_MAX)?;
         if let Some((known, _)) = self.connection_to(to) {
             return Ok(Some(known));
         }
@@ -579,13 +587,12 @@ unsafe impl Device for Shm {
         }
         if !finished {
             self.barrier.before_look();
-            let hazards = self.files.hazards()?;
-            for (at, hazard) in hazards.iter().enumerate() {
+            for (task, hazard) in self.files.hazards()? {
                 if is_quiet(std::iter::once(&**hazard), self.address.task.0, handle.region) {
                     continue;
                 }
                 // A copy whose end is never reported ends only with its process: a task that failed, or was stopped, may still write.
-                if !self.job.has_ended(at as u32 / CONTEXTS_MAX) {
+                if !self.job.has_ended(*task) {
                     return Ok(Posted::Retry);
                 }
                 regions::clear(hazard);
@@ -707,69 +714,6 @@ unsafe impl Device for Shm {
             Some(old) => Ok(Transfer::Done(old?)),
             None => Err(ClaimFault::Stale.into()),
         }
-    }
-}
-
-impl World for Shm {
-    #[inline(always)]
-    fn endpoint(&self) -> Endpoint {
-        self.address
-    }
-
-    #[inline(always)]
-    fn num_tasks(&self) -> u32 {
-        self.layout.num_tasks
-    }
-
-    #[inline(always)]
-    fn wait(&mut self, polls: u32, limit: Duration) -> bool {
-        polls >= self.eager_polls && self.wait_longer(polls, limit)
-    }
-
-    fn note_wait(&mut self, facts: WaitFacts) {
-        self.note_long_wait(facts);
-    }
-
-    fn failure(&self, TaskId(task): TaskId) -> Option<String> {
-        self.job.failure_of(task)
-    }
-
-    fn end_of_job(&self) -> Option<String> {
-        self.files.end_of_job()
-    }
-
-    fn job_is_about_to_end(&self) -> bool {
-        self.files.job_is_about_to_end()
-    }
-
-    fn has_closed(&mut self, nic: Endpoint) -> bool {
-        self.files.is_closed(nic).unwrap_or(false)
-    }
-
-    fn cause_of_death(&self, TaskId(task): TaskId) -> Option<String> {
-        self.files.cause_of_death(task)
-    }
-
-    fn has_ended(&self, TaskId(task): TaskId) -> bool {
-        self.files.has_certainly_ended(task)
-    }
-
-    fn host(&self, TaskId(task): TaskId) -> u32 {
-        self.job.host(task)
-    }
-
-    fn ring(&mut self, to: Endpoint) -> Result<(), SystemError> {
-        // A task on another host waits for entries, which wake it.
-        let is_far = self.far.is_some() && self.job.is_far(to.task.0);
-        if is_far { Ok(()) } else { self.files.ring(to, self.barrier) }
-    }
-
-    fn fail(&mut self, why: &str) {
-        self.files.fail(why);
-    }
-
-    fn waker(&self) -> Waker {
-        files::waker(self.doorbell.clone())
     }
 }
 

@@ -50,9 +50,8 @@ impl Shm {
         let epoch = self.job.failure_epoch();
         if epoch != self.failure_epoch {
             self.failure_epoch = epoch;
-            for task in 0..self.layout.num_tasks {
-                if self.job.is_failed(task) && !self.failures_told[task as usize] {
-                    self.failures_told[task as usize] = true;
+            for task in self.job.tasks() {
+                if self.job.is_failed(task) && self.failures_told.insert(task) {
                     self.failures_due.push(task);
                     if let Some(far) = &self.far {
                         far.lose_task(task);
@@ -178,6 +177,24 @@ impl Shm {
         for vi in all.filter(|vi| vi.peer != self.address) {
             vi.connection.raise_attention();
         }
+    }
+
+    /// Forgets all that this NIC holds of a task that has ended; see [`Device::forget`](crate::device::Device::forget).
+    pub(super) fn forget_ended(&mut self, task: u32) -> Result<(), DeviceError> {
+        let mut slots: Vec<u32> =
+            self.accepted.extract_if(.., |vi| vi.peer.task.0 == task).map(|vi| vi.slot).collect();
+        for (number, place) in (0..).zip(&mut self.vis) {
+            if let Some(vi) = place.take_if(|vi| vi.peer.task.0 == task) {
+                slots.push(vi.slot);
+                self.polled.retain(|&polled| polled != number);
+            }
+        }
+        self.connected.retain(|peer| peer.task.0 != task);
+        self.closing.retain(|(peer, _)| peer.task.0 != task);
+        self.failures_due.retain(|&failed| failed != task);
+        self.failures_told.remove(&task);
+        self.mapped.clear();
+        self.files.forget(self.address, task, &slots)
     }
 
     /// Accepts the connection that a peer made in this slot; returns the peer. A slot with invalid contents is ignored: its maker is at

@@ -3,6 +3,7 @@ use std::process::Command;
 use am_via_os::atomics::Ordering;
 
 use super::*;
+use crate::device::World;
 
 #[test]
 fn nobody_may_copy_by_the_kernel_where_that_way_is_not_used() {
@@ -100,7 +101,7 @@ fn slots_are_given_back_if_a_connection_cannot_be_made() {
     alone("slots_are_given_back_if_a_connection_cannot_be_made", |mut a, mut b| {
         let right = a.files.layout;
         // The slots would lie beyond the end of the file.
-        a.files.layout.packet_bytes *= 1024;
+        a.files.layout.packet_bytes *= 1 << 16;
         for _ in 0..3 {
             assert!(matches!(a.connect(ViNumber(0), b.endpoint()), Err(DeviceError::System { .. })));
             assert_eq!(slots_used(&mut a), 0);
@@ -113,7 +114,7 @@ fn slots_are_given_back_if_a_connection_cannot_be_made() {
         a.files.layout = right;
         // One slot is left, and a connection needs two.
         let header = a.files.header(0).expect("its own file is there");
-        let left = right.vis() - 1;
+        let left = right.vis - 1;
         header.vis_used.store(left, Ordering::Relaxed);
         for _ in 0..3 {
             assert!(matches!(a.connect(ViNumber(0), b.endpoint()), Err(DeviceError::Exhausted { .. })));
@@ -128,7 +129,7 @@ fn slots_are_given_back_if_a_connection_cannot_be_made() {
 #[test]
 fn a_task_that_cannot_open_a_peers_connection_fails() {
     alone("a_task_that_cannot_open_a_peers_connection_fails", |mut a, mut b| {
-        a.files.layout.packet_bytes *= 1024;
+        a.files.layout.packet_bytes *= 1 << 16;
         assert_eq!(b.connect(ViNumber(0), a.endpoint()).expect("a slot is free"), Some(ViNumber(0)));
         post(&mut b);
         assert!(matches!(next(&mut a), News::TaskFailed(TaskId(0))));

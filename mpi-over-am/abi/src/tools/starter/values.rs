@@ -124,34 +124,6 @@ impl Plan {
     }
 }
 
-/// The largest number of a set that is at least 1 and at most `most`. The set is a list of triplets `FIRST[:LAST[:STEP]]`; numbers beyond
-/// are ignored (MPI 5.0, section 11.8.4, `soft`).
-pub(super) fn largest(set: &str, most: u32) -> Result<Option<u32>, String> {
-    let mut best = None;
-    for triplet in set.split(',') {
-        let numbers: Result<Vec<i64>, _> = triplet.split(':').map(|number| number.trim().parse()).collect();
-        let (first, last, step) = match numbers.as_deref() {
-            Ok(&[only]) => (only, only, 1),
-            Ok(&[first, last]) => (first, last, 1),
-            Ok(&[first, last, step]) if step != 0 => (first, last, step),
-            _ => return Err("write FIRST[:LAST[:STEP]],... with a step that is not 0".to_owned()),
-        };
-        // Ascending: the last number that is not beyond either end; descending: the first one that is not above `most`.
-        let (low, high, step) =
-            if step > 0 { (first, last, step) } else { (last, first, step.saturating_neg()) };
-        if low > high {
-            continue;
-        }
-        let anchor = first.rem_euclid(step);
-        let top = high.min(i64::from(most));
-        let found = top - (top - anchor).rem_euclid(step);
-        if found >= low.max(1) {
-            best = best.max(u32::try_from(found).ok());
-        }
-    }
-    Ok(best)
-}
-
 /// `--report-pid`: the number of this process, which becomes the launcher.
 pub(super) fn report_pid(option: &str, file: &OsStr) -> Result<(), String> {
     let line = format!("{}\n", std::process::id());

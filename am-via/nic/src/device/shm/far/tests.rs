@@ -74,7 +74,7 @@ fn each_progress_after_a_panic_of_the_thread_reports_it_and_the_task_does_not_sl
     assert!(!carrier(&far).carry(), "nothing is carried any more");
 }
 
-const LAYOUT: ControlLayout = ControlLayout { num_tasks: 2, packet_bytes: 16 << 10 };
+const LAYOUT: ControlLayout = ControlLayout { num_tasks: 2, packet_bytes: 16 << 10, vis: 64 };
 
 /// Two connected contexts. The first one posts lines.
 struct Pair {

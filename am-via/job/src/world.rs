@@ -1,0 +1,227 @@
+//! Worlds: tasks that were started together. The job begins with one, and tasks start others. A world has consecutive task numbers, and its
+//! numbers go to another world when its tasks have ended and no other task holds anything of them.
+
+use am_via_os::atomics::Ordering;
+use am_via_shm::layout_job::{STATE_DEAD, STATE_FINALIZED, TASKS_MAX, TaskEntry};
+
+use super::{Job, JobError, JobOwner};
+
+/// The environment variable in which tasks that a task has started find what it told them.
+pub const PARENT_VARIABLE: &str = "AM_PARENT";
+
+impl Job {
+    /// The first task of this task's world; the others follow it.
+    #[inline]
+    #[must_use]
+    pub fn first_task(&self) -> u32 {
+        self.first
+    }
+
+    /// The numbers of all tasks that there are or were are lower than this.
+    #[inline]
+    #[must_use]
+    pub fn tasks_end(&self) -> u32 {
+        // Acquire: pairs with the Release in `JobOwner::make_tasks`.
+        self.header.tasks_end.load(Ordering::Acquire).min(TASKS_MAX)
+    }
+
+    /// The tasks that the job has now, in all worlds.
+    pub fn tasks(&self) -> impl Iterator<Item = u32> + '_ {
+        self.table.tasks()
+    }
+
+    /// A number that changes when a task gets a number or loses it.
+    #[must_use]
+    pub fn epoch(&self) -> u32 {
+        // Acquire: pairs with the Release in `JobOwner`: the entries are written.
+        self.header.epoch.load(Ordering::Acquire)
+    }
+
+    /// Number of tasks that the job began with.
+    #[must_use]
+    pub fn began_with(&self) -> u32 {
+        self.header.num_tasks.load(Ordering::Relaxed)
+    }
+
+    /// A number that differs between this task's world and all others of the job; 0 for the tasks that the job began with.
+    #[must_use]
+    pub fn world(&self) -> u32 {
+        self.own_entry().world.load(Ordering::Relaxed)
+    }
+
+    /// The index of this task's program among those that were started together.
+    #[must_use]
+    pub fn program(&self) -> u32 {
+        self.own_entry().program.load(Ordering::Relaxed)
+    }
+
+    /// Number of tasks that the program may plan for, as the launcher estimates it; 0 if it does not.
+    #[must_use]
+    pub fn universe(&self) -> u32 {
+        self.header.universe.load(Ordering::Relaxed)
+    }
+
+    /// What the task that has started this one told its world; `None` for a task that the job began with.
+    #[must_use]
+    pub fn parent(&self) -> Option<String> {
+        if self.world() == 0 { None } else { std::env::var(PARENT_VARIABLE).ok() }
+    }
+
+    /// Like [`is_crowded`](Self::is_crowded), for the tasks that the job has now.
+    #[must_use]
+    pub fn is_crowded_now(&self) -> bool {
+        self.header.is_crowded_now.load(Ordering::Relaxed) != 0 || self.world() == 0 && self.is_crowded()
+    }
+
+    /// Number of VI slots in each control file.
+    #[must_use]
+    pub fn vis(&self) -> u32 {
+        self.header.vis.load(Ordering::Relaxed)
+    }
+
+    /// Notes that this task holds something of another, whose number no other task may get meanwhile.
+    pub fn hold(&self, task: u32) {
+        if let Some(entry) = self.later(task) {
+            entry.hold(self.task);
+        }
+    }
+
+    /// Notes that both tasks hold something of each other: this task is about to make a connection.
+    pub fn hold_both(&self, task: u32) {
+        self.hold(task);
+        if let Some(entry) = self.later(self.task) {
+            entry.hold(task);
+        }
+    }
+
+    /// Notes that this task no longer holds anything of another.
+    pub fn let_go(&self, task: u32) {
+        if let Some(entry) = self.later(task) {
+            entry.let_go(self.task);
+        }
+    }
+
+    /// The tasks that have ended of which this task may hold something. Costs a look at each task that tasks have started.
+    #[must_use]
+    pub fn held_and_ended(&self) -> Vec<u32> {
+        let held = self.table.in_use().filter(|&(task, entry)| {
+            task >= self.began_with() && task != self.task && entry.is_held_by(self.task)
+        });
+        let ended =
+            |entry: &TaskEntry| matches!(entry.state.load(Ordering::Acquire), STATE_FINALIZED | STATE_DEAD);
+        held.filter(|&(task, entry)| ended(entry) && self.has_ended(task)).map(|(task, _)| task).collect()
+    }
+
+    /// Says whether this task shares communicators, or other things, with tasks of other worlds, which its failure then concerns.
+    pub fn set_connected(&self, is_connected: bool) {
+        self.own_entry().is_connected.store(u32::from(is_connected), Ordering::Release);
+    }
+
+    /// A task that a task has started. Those that the job began with keep their numbers.
+    fn later(&self, task: u32) -> Option<&TaskEntry> {
+        self.table.get(task).filter(|_| task >= self.began_with())
+    }
+}
+
+impl JobOwner {
+    /// Makes the files of `programs.len()` programs' tasks, as many as each number says, which the caller starts next. Returns the first.
+    /// The caller has [freed](Self::free) what could be freed.
+    ///
+    /// # Errors
+    /// There is no room for so many tasks; the system's error.
+    pub fn make_world(&self, programs: &[u32]) -> Result<u32, JobError> {
+        let count: u32 = programs.iter().fold(0, |sum, &tasks| sum.saturating_add(tasks));
+        let first = self.room_for(count).ok_or(JobError::NoRoom { asked: count, max: TASKS_MAX })?;
+        // Relaxed: only this process counts worlds.
+        let world = self.worlds.fetch_add(1, Ordering::Relaxed) + 1;
+        let of_tasks = (0..).zip(programs).flat_map(|(program, &tasks)| (0..tasks).map(move |_| program));
+        for (task, program) in (first..).zip(of_tasks) {
+            let Some(entry) = self.table.get(task) else { continue };
+            entry.world.store(world, Ordering::Relaxed);
+            entry.program.store(program, Ordering::Relaxed);
+            entry.is_connected.store(1, Ordering::Relaxed);
+            entry.set_cpus(&am_via_os::sched::allowed_cpus());
+        }
+        self.make_tasks(first, count)
+            .inspect_err(|_| (first..first + count).for_each(|task| self.free(task)))?;
+        self.mark_crowded();
+        Ok(first)
+    }
+
+    /// The first of `count` consecutive numbers that no task has.
+    fn room_for(&self, count: u32) -> Option<u32> {
+        let mut first = self.num_tasks();
+        for task in self.num_tasks()..TASKS_MAX {
+            if self.world_size(task) != 0 {
+                first = task + 1;
+            } else if task + 1 - first >= count.max(1) {
+                return Some(first);
+            }
+        }
+        None
+    }
+
+    /// Sets the number of tasks that the program may plan for.
+    pub fn set_universe(&self, tasks: u32) {
+        self.header.universe.store(tasks, Ordering::Relaxed);
+    }
+
+    /// The number of tasks that were started together with `task`; 0 if there is no such task.
+    #[must_use]
+    pub fn world_size(&self, task: u32) -> u32 {
+        self.table.get(task).map_or(0, |entry| entry.world_size.load(Ordering::Acquire))
+    }
+
+    /// The first task of those that were started together with `task`.
+    #[must_use]
+    pub fn first_of_world(&self, task: u32) -> u32 {
+        self.table.get(task).map_or(0, |entry| entry.world_first.load(Ordering::Relaxed))
+    }
+
+    /// The tasks that the job has now, in all worlds.
+    pub fn tasks(&self) -> impl Iterator<Item = u32> + Clone + '_ {
+        self.table.tasks()
+    }
+
+    /// The numbers of all tasks that there are or were are lower than this.
+    #[must_use]
+    pub fn tasks_end(&self) -> u32 {
+        self.header.tasks_end.load(Ordering::Acquire).min(TASKS_MAX)
+    }
+
+    /// Notes that a task has ended whose end concerns no other world. That is no failure of the job.
+    pub fn mark_ended_alone(&self, task: u32) {
+        // Release: "state set", as in `mark_dead`.
+        self.table.get(task).inspect(|entry| entry.state.store(STATE_DEAD, Ordering::Release));
+    }
+
+    /// Whether a failure of `task` concerns tasks of other worlds: a task of its world shares something with them.
+    #[must_use]
+    pub fn is_connected(&self, task: u32) -> bool {
+        if task < self.num_tasks() {
+            return true;
+        }
+        let first = self.first_of_world(task);
+        let world = first..first.saturating_add(self.world_size(task));
+        let is_connected = |entry: &TaskEntry| entry.is_connected.load(Ordering::Acquire) != 0;
+        world.into_iter().any(|task| self.table.get(task).is_some_and(is_connected))
+    }
+
+    /// Whether another task that has not ended may hold something of `task`. `has_ended` says which tasks have ended.
+    pub fn is_held(&self, task: u32, has_ended: impl Fn(u32) -> bool) -> bool {
+        let Some(entry) = self.table.get(task) else { return false };
+        entry.holders().any(|holder| holder != task && self.world_size(holder) != 0 && !has_ended(holder))
+    }
+
+    /// Gives up the number of a task that has ended, and its files.
+    pub fn free(&self, task: u32) {
+        let Some(entry) = self.table.get(task).filter(|_| task >= self.num_tasks()) else { return };
+        self.files().remove(&task);
+        entry.forget();
+        for other in self.table.tasks().filter(|&other| other >= self.num_tasks()) {
+            self.table.get(other).inspect(|entry| entry.let_go(task));
+        }
+        self.header.forget_failure(task);
+        self.header.epoch.fetch_add(1, Ordering::Release);
+    }
+}
