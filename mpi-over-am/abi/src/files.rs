@@ -127,7 +127,12 @@ const MODES: [(c_int, AccessMode); 9] = [
 fn mode_of(bits: c_int) -> AccessMode {
     let known = MODES.iter().filter(|(bit, _)| bits & bit != 0);
     let (seen, mode) = known.fold((0, 0), |(seen, all), (bit, mode)| (seen | bit, all | mode.bits()));
-    let other = if bits == seen { 0 } else { 1 << 31 };
+    let other = match bits & !seen {
+        // The bits are the modes' own.
+        other if cfg!(face = "standard") => other.cast_unsigned(),
+        0 => 0,
+        _ => 1 << 31,
+    };
     AccessMode::from_bits(mode | other)
 }
 

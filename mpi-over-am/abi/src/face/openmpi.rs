@@ -7,7 +7,10 @@ use std::ffi::{c_int, c_void};
 use mpi_over_am::RequestId;
 
 use super::Handle;
-use crate::constants::MPI_SUCCESS;
+use crate::constants::{
+    MPI_COMM_NULL, MPI_DATATYPE_NULL, MPI_ERRHANDLER_NULL, MPI_FILE_NULL, MPI_GROUP_NULL, MPI_INFO_NULL,
+    MPI_MESSAGE_NULL, MPI_OP_NULL, MPI_SESSION_NULL, MPI_SUCCESS, MPI_WIN_NULL,
+};
 use crate::types::{
     MPI_Comm, MPI_Datatype, MPI_Errhandler, MPI_File, MPI_Group, MPI_Info, MPI_Message, MPI_Op, MPI_Request,
     MPI_Session, MPI_Win,
@@ -86,15 +89,18 @@ pub(crate) fn integer_of(number: usize) -> c_int {
 
 /// The number of the handle that an integer of Fortran stands for. `from`: the number of the null handle of its kind.
 fn number_in(integer: c_int, from: usize) -> usize {
-    let last = if from == 0x200 { NUMBERS } else { from + 8 };
-    // Operations have numbers in four groups of eight.
-    let last = if from == 0x20 { 0x40 } else { last };
+    // Operations have four groups of eight numbers, datatypes all from their first on.
+    let last = match from {
+        _ if from == MPI_DATATYPE_NULL.0 => NUMBERS,
+        _ if from == MPI_OP_NULL.0 => from + 32,
+        _ => from + 8,
+    };
     let is_it = |&&(number, known): &&(usize, c_int)| known == integer && (from..last).contains(&number);
     IN_FORTRAN.iter().find(is_it).map_or(integer as u32 as usize, |&(number, _)| number)
 }
 
 macro_rules! addresses {
-    ($($name:ident $from:literal)*) => { $(
+    ($($name:ident $null:ident)*) => { $(
         impl Handle for $name {
             type Raw = usize;
 
@@ -117,16 +123,24 @@ macro_rules! addresses {
             }
 
             fn from_integer(integer: c_int) -> Self {
-                Self(number_in(integer, $from))
+                Self(number_in(integer, $null.0))
             }
         }
     )* };
 }
 
-// The numbers of the predefined handles of each kind begin at multiples of eight; `number_in` needs the first one of each kind.
+// The null handle of each kind has the first number of its predefined handles.
 addresses! {
-    MPI_Comm 0x100 MPI_Datatype 0x200 MPI_Errhandler 0x140 MPI_File 0x118 MPI_Group 0x108 MPI_Info 0x130 MPI_Message 0x128
-    MPI_Op 0x20 MPI_Session 0x120 MPI_Win 0x110
+    MPI_Comm MPI_COMM_NULL
+    MPI_Datatype MPI_DATATYPE_NULL
+    MPI_Errhandler MPI_ERRHANDLER_NULL
+    MPI_File MPI_FILE_NULL
+    MPI_Group MPI_GROUP_NULL
+    MPI_Info MPI_INFO_NULL
+    MPI_Message MPI_MESSAGE_NULL
+    MPI_Op MPI_OP_NULL
+    MPI_Session MPI_SESSION_NULL
+    MPI_Win MPI_WIN_NULL
 }
 
 impl Handle for MPI_Request {
