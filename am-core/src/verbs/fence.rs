@@ -17,8 +17,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// data; if it was announced, the fence waits for it.
     ///
     /// # Errors
-    /// A dead target, or the failure of any task unless [`set_go_on`](Self::set_go_on) was called; a closed context to which this context
-    /// has sent since the last fence; a message that its target refused (the first one-way message since the last fence); any other error
+    /// A dead target, or the failure of any task unless [`set_go_on`](Self::set_go_on) was called; a closed context of a task of this world
+    /// to which this context has sent since the last fence; a message that its target refused (the first one-way message since the last fence); any other error
     /// that was not reported yet; a call inside a handler.
     pub fn fence_data(&mut self, target: Option<Endpoint>) -> Result<()> {
         in_handler::check("fence_data")?;
@@ -79,18 +79,31 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             // It is unknown whether the operations with a closed context were completed, so its error is reported.
             let begun = match self.engine.gone(target.endpoint) {
                 None => self.engine.begin_fence(&mut self.fabric, target, kind),
+                // A task of another world may end when it likes, once it has what it waits for.
+                Some(_) if self.is_of_another_world(target.endpoint.task) => {
+                    self.engine.touched.clear(target);
+                    continue;
+                }
                 Some(error) => Err(error),
             };
             match begun {
-                Ok(op) => asked.push(op),
+                Ok(op) => asked.push((target, op)),
                 Err(error) => result = result.and(Err(error)),
             }
             self.engine.touched.clear(target);
         }
-        for op in asked {
-            result = result.and(self.wait_op(op).0.map(|_| ()));
+        for (target, op) in asked {
+            let ended = self.wait_op(op).0.map(|_| ());
+            let has_left =
+                self.is_of_another_world(target.endpoint.task) && self.engine.gone(target.endpoint).is_some();
+            result = result.and(if has_left { Ok(()) } else { ended });
         }
         result.and_then(|()| self.take_stashed())
+    }
+
+    /// Whether `task` was not started together with this one.
+    fn is_of_another_world(&self, task: crate::task::TaskId) -> bool {
+        task.0.wrapping_sub(self.first_task().0) >= self.num_tasks()
     }
 
     /// Returns an error if a collective, which waits for the task of `before`, can never end: any task that has failed may be one for which
