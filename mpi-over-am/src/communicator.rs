@@ -1,13 +1,20 @@
 //! Communicators: groups of tasks with their own message space.
 
 mod agree;
+pub mod attribute;
 mod cartesian;
 mod create;
+pub(crate) mod error_handler;
 pub(crate) mod failures;
 mod graph;
+pub(crate) mod hints;
+pub(crate) mod hosts;
+pub(crate) mod info;
 mod inter;
+pub(crate) mod properties;
 mod spawn;
 mod state_of;
+pub mod topology;
 mod worlds;
 
 use std::sync::{Arc, Weak};
@@ -15,26 +22,26 @@ use std::sync::{Arc, Weak};
 use am_core::fabric::Fabric;
 use am_core::task::TaskId;
 
-use crate::attribute::{Attributes, ObjectKind};
-use crate::buffer::Keeps;
+use crate::communicator::attribute::{Attributes, ObjectKind};
+use crate::communicator::error_handler::ErrorHandler;
+use crate::communicator::hosts::Hosts;
+use crate::communicator::info::Info;
+use crate::communicator::properties::Properties;
+use crate::communicator::topology::Topology;
 use crate::context_id::{self, Space};
+use crate::data::buffer::Keeps;
 use crate::error::{Error, Result};
-use crate::error_handler::ErrorHandler;
 use crate::group::Group;
-use crate::handlers::MpiHandlers;
-use crate::hosts::Hosts;
-use crate::info::Info;
 use crate::job::JobFabric;
 use crate::matching::{ContextId, Envelope, Pattern};
-use crate::message::Route;
+use crate::message::handlers::MpiHandlers;
+use crate::message::request_id::RequestId;
+use crate::message::route::Route;
+use crate::message::state::State;
+use crate::message::turn::Turn;
 use crate::policy::{LockPolicy, OneThread, StateCell};
-use crate::properties::Properties;
 use crate::rank::Source;
-use crate::request_id::RequestId;
-use crate::state::State;
 use crate::tag::{self, Tag};
-use crate::topology::Topology;
-use crate::turn::Turn;
 
 pub use create::{PendingCommunicator, SplitType};
 pub use failures::{Agreed, PendingAgreement};
@@ -97,7 +104,7 @@ struct Common<F: Fabric, L: LockPolicy> {
     /// `None` if the communicator's collectives treat all tasks alike.
     hosts: Option<Arc<Hosts>>,
     properties: Properties<L>,
-    /// The number of the board of blocking collectives in [`Boards`](crate::board::Boards).
+    /// The number of the board of blocking collectives in [`Boards`](crate::message::board::Boards).
     board: u32,
 }
 
@@ -376,7 +383,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Arc::clone(&self.shared)
     }
 
-    /// The number of the board of blocking collectives in [`Boards`](crate::board::Boards).
+    /// The number of the board of blocking collectives in [`Boards`](crate::message::board::Boards).
     #[inline(always)]
     pub(crate) fn board(&self) -> u32 {
         self.common.board

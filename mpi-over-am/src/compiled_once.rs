@@ -3,7 +3,7 @@
 //! Unoptimised builds share a generic function between crates if a crate below has already compiled it for the same types. Without this
 //! module each test and each example would compile the whole stack again, which takes longer than its own code.
 
-use crate::op::Sum;
+use crate::data::op::Sum;
 use crate::window::{Assertion, Lock};
 use crate::{Communicator, Environment, Info, JobFabric, OneThread, Result};
 

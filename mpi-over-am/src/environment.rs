@@ -1,31 +1,33 @@
 //! The beginning and the end of an MPI program.
 
+pub(crate) mod session;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use am_core::fabric::Fabric;
 use am_core::task::TaskId;
 
-use crate::attached_buffers::{BufferOwner, SendBuffer};
-use crate::blocking::{detach, flush};
+use crate::communicator::error_handler::ErrorHandler;
+use crate::communicator::info::Info;
 use crate::communicator::{Communicator, failures};
-use crate::consensus::Contribution;
-use crate::counts::{self, Counts};
+use crate::environment::session::Session;
 use crate::error::Result;
-use crate::error_handler::ErrorHandler;
-use crate::info::Info;
 use crate::job::{JobFabric, Joined, Variables};
-use crate::notes::Key;
+use crate::message::attached_buffers::{BufferOwner, SendBuffer};
+use crate::message::consensus::Contribution;
+use crate::message::counts::{self, Counts};
+use crate::message::notes::Key;
+use crate::message::progress::end;
+use crate::message::progress_thread::{ProgressThread, RunningThread, serve};
+use crate::message::request_id::RequestId;
+use crate::message::request_table::{Parts, Phase};
+use crate::message::state::State;
+use crate::message::turn::Turn;
 use crate::policy::{ByCall, LockPolicy, OneThread, StateCell, Threads};
-use crate::progress::end;
-use crate::progress_thread::{ProgressThread, RunningThread, serve};
-use crate::request_id::RequestId;
-use crate::request_table::{Parts, Phase};
-use crate::session::Session;
+use crate::request::blocking::{detach, flush};
 use crate::settings::Settings;
-use crate::state::State;
 use crate::thread_level::ThreadLevel;
-use crate::turn::Turn;
 
 /// Number of contexts of a task.
 const CONTEXTS: u8 = 16;

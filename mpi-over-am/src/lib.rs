@@ -54,114 +54,74 @@
     warn(clippy::print_stdout, clippy::print_stderr, reason = "these panic if the reader has left")
 )]
 
-// A module uses only modules above it in this list: `message` (route, receive buffer, mode); `request_table` (slots, recipes, parts,
-// schedules); `handlers`; `board` (memory through which tasks carry out collectives); `state`; `protocol` (starts messages, never waits);
-// `progress` (advances operations that run by themselves); `turn` (a call's turn, and where almost all calls wait); `blocking` (starts an
-// operation and waits for it); `communicator`; the calls of a communicator (`send`, `receive`, `request`, `collective`, `window`).
-mod attached_buffers;
-pub mod attribute;
-mod blocking;
-mod board;
-mod budget;
-#[expect(unsafe_code, reason = "the one place where this crate holds user memory beyond a call")]
-mod buffer;
+// A room uses only rooms before it in this list, and the files beside them, which use no room: `data`, `message`, `communicator`,
+// `request`, `collective`, `window`, `file`, `environment`.
 pub mod collective;
 mod communicator;
 /// Public because the compiler shares only what other crates can name. Not a part of the interface.
 #[cfg(debug_assertions)]
 #[doc(hidden)]
 pub mod compiled_once;
-mod completion;
-mod consensus;
 mod context_id;
-mod conversion;
-mod counts;
-mod early_message;
-mod envelope;
+mod data;
 mod environment;
 mod error;
-mod error_handler;
 pub mod events;
 pub mod file;
 mod group;
-mod handlers;
-mod helper_thread;
-mod hints;
-mod hosts;
-mod info;
 mod job;
 mod message;
-mod notes;
-pub mod op;
-pub mod packing;
 mod policy;
-mod probe;
-mod progress;
-mod progress_thread;
-mod properties;
-mod protocol;
 mod rank;
-mod receive;
-mod remote;
 mod request;
-mod request_id;
-mod request_table;
-mod send;
-mod sendrecv;
-mod session;
 mod settings;
-mod state;
-mod status;
 mod tag;
 mod thread_level;
-pub mod topology;
-mod tree;
-mod turn;
-mod under_way;
-mod waits;
 pub mod window;
 
 pub use am_core::buffer::{RawBuffer, RawBytes};
 pub use am_core::pgas::join_all;
-pub use attached_buffers::{BSEND_OVERHEAD_BYTES, BufferOwner, SendBuffer};
-pub use buffer::{
-    Buffer, BufferMut, Equivalence, FieldList, FieldListMut, Incoming, LentMemory, Outgoing, Plain, RecvData,
-    SendData, View, ViewMut, WindowMemory,
-};
 pub use collective::{Collective, Datum, LayoutPart, Neighbours, Parts, Placement};
+pub use communicator::error_handler::{ErrorFunction, ErrorHandler};
+pub use communicator::info::{INFO_KEY_BYTES_MAX, INFO_VALUE_BYTES_MAX, Info};
+pub use communicator::properties::{NAME_BYTES_MAX, Properties};
 pub use communicator::{
     ANY_RANK, Agreed, Command, Communicator, PendingAgreement, PendingCommunicator, SplitType, largest_in_set,
 };
-pub use counts::Counts;
+pub use communicator::{attribute, topology};
+pub use data::buffer::{
+    Buffer, BufferMut, Equivalence, FieldList, FieldListMut, Incoming, LentMemory, Outgoing, Plain, RecvData,
+    SendData, View, ViewMut, WindowMemory,
+};
+pub use data::{op, packing};
 pub use environment::Environment;
+pub use environment::session::Session;
 pub use error::{Difference, Error, ErrorClass, Fault, Result, Side};
-pub use error_handler::{ErrorFunction, ErrorHandler};
 pub use group::{Comparison, Group, RankRange, SELF_SET, WORLD_SET};
-pub use info::{INFO_KEY_BYTES_MAX, INFO_VALUE_BYTES_MAX, Info};
 pub use job::{
     JobAllocator, JobFabric, JobSettings, Variables, become_program, complain, keep_ended_children,
     output_was_closed, say,
 };
-pub use message::Mode;
+pub use message::attached_buffers::{BSEND_OVERHEAD_BYTES, BufferOwner, SendBuffer};
+pub use message::counts::Counts;
+pub use message::progress_thread::RunningThread;
+pub use message::request_id::{RequestFacts, RequestId};
+pub use message::request_table::MessageId;
+pub use message::route::Mode;
+pub use message::status::Status;
 pub use mpi_datatype as datatype;
 pub use mpi_matching as matching;
 pub use mpi_over_am_derive::Equivalence;
 pub use policy::{ByCall, Call, LockPolicy, OneThread, Threads};
-pub use progress_thread::RunningThread;
-pub use properties::{NAME_BYTES_MAX, Properties};
 pub use rank::{ANY_SOURCE, PROC_NULL, ROOT, Source};
 pub use request::{
     AnyCompleted, ArrivedPart, OwnPart, OwnedRequest, PartitionedReceive, PartitionedSend, Persistent,
     Request, Returned, Scope, Tested, WaitList,
 };
-pub use request_id::{RequestFacts, RequestId};
-pub use request_table::MessageId;
-pub use session::Session;
 pub use settings::{
     BoardKind, COLLECTIVE_SETTINGS, Check, CompletionVariant, Selection, Setting, SettingError, SettingText,
     Settings, Table, Wanted, nearest,
 };
-pub use status::Status;
 pub use tag::{ANY_TAG, TAG_UB, Tag};
 pub use thread_level::ThreadLevel;
 

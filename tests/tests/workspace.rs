@@ -240,6 +240,39 @@ fn one_file_of_mpi_over_am_chooses_the_fabric() {
     assert_eq!(naming.len(), 1, "{naming:?}");
 }
 
+/// The rooms of mpi-over-am: each may name the rooms before it, and the files beside them, which name no room.
+const ROOMS: [&str; 8] =
+    ["data", "message", "communicator", "request", "collective", "window", "file", "environment"];
+
+#[test]
+fn rooms_of_mpi_over_am_name_only_rooms_below_them() {
+    let src = root().join("mpi-over-am/src");
+    let place = |name: &str| ROOMS.iter().position(|room| *room == name).map_or(0, |at| at + 1);
+    let (mut named, mut upward) = (0, Vec::new());
+    for path in sources(&src) {
+        let file = path.strip_prefix(&src).expect("below the folder").to_string_lossy().into_owned();
+        // They offer what the rooms hold.
+        if ["lib.rs", "compiled_once.rs"].contains(&&*file) {
+            continue;
+        }
+        let own = place(file.trim_end_matches(".rs").split('/').next().unwrap_or(""));
+        let text = read(&path);
+        let code = text.split("\n#[cfg(test)]\nmod tests {").next().unwrap_or("");
+        for line in code.lines().filter(|line| !line.trim_start().starts_with("//")) {
+            for path in line.split("crate::").skip(1) {
+                let is_part = |c: char| c.is_ascii_lowercase() || c == '_';
+                let name: String = path.chars().take_while(|c| is_part(*c)).collect();
+                named += usize::from(place(&name) > 0);
+                if place(&name) > own {
+                    upward.push(format!("{file}: {name}"));
+                }
+            }
+        }
+    }
+    assert!(named > 500, "only {named} names of rooms: the files were not parsed");
+    assert!(upward.is_empty(), "these name a room above theirs: {upward:#?}");
+}
+
 /// The calls of am-core that may wait and that mpi-over-am uses.
 const CALLS_THAT_WAIT: [&str; 9] =
     ["wait_until", "wait_until_ended", "rest", "amsend", "put", "get", "rmw", "fence_data", "gfence"];
@@ -250,12 +283,20 @@ const WAITS_IN_A_TURN: [(&str, &str, &str); 9] = [
     ("communicator/agree.rs", "rmw", "runs only under a policy without turns"),
     ("environment.rs", "fence_data", "all tasks have arrived, or no other thread is in the environment"),
     ("environment.rs", "gfence", "all have come"),
-    ("progress/mod.rs", "wait_until", "runs only under a policy without turns"),
-    ("progress/mod.rs", "wait_until_ended", "a transfer in flight: its end needs only progress of the peer"),
-    ("progress_thread.rs", "rest", "no other thread wants its turn"),
-    ("protocol/mod.rs", "amsend", "runs only under a policy without turns"),
-    ("state.rs", "amsend", "waits for credits for a note: the progress of the peer returns them"),
-    ("turn.rs", "wait_until", "the one wait of all calls: it ends when another thread wants its turn"),
+    ("message/progress/mod.rs", "wait_until", "runs only under a policy without turns"),
+    (
+        "message/progress/mod.rs",
+        "wait_until_ended",
+        "a transfer in flight: its end needs only progress of the peer",
+    ),
+    ("message/progress_thread.rs", "rest", "no other thread wants its turn"),
+    ("message/protocol/mod.rs", "amsend", "runs only under a policy without turns"),
+    ("message/state.rs", "amsend", "waits for credits for a note: the progress of the peer returns them"),
+    (
+        "message/turn.rs",
+        "wait_until",
+        "the one wait of all calls: it ends when another thread wants its turn",
+    ),
 ];
 
 #[test]

@@ -18,9 +18,9 @@ use mpi_datatype::{Datatype, Predefined};
 use super::Plan;
 use super::call::Collective;
 use super::parts::Parts;
-use crate::buffer::{RecvData, SendData};
+use crate::data::buffer::{RecvData, SendData};
+use crate::data::op::Combine;
 use crate::error::{Difference, Error, Result};
-use crate::op::Combine;
 
 /// A task's description of its collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -7,9 +7,9 @@
 
 use super::parts::Parts;
 use super::{Plan, broadcast, gather};
-use crate::buffer::{RecvData, SendData};
+use crate::data::buffer::{RecvData, SendData};
 use crate::error::Result;
-use crate::tree::FLAT_BYTES_MAX;
+use crate::message::tree::FLAT_BYTES_MAX;
 use mpi_datatype::{Datatype, Predefined};
 
 /// Collects the blocks of all tasks in each task's `into`. `own` is this task's block; `None`: it is already in its place in `into`

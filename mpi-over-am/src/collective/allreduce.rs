@@ -10,10 +10,10 @@
 //! number of tasks. A ring sends as much, but waits for a neighbour in each of its 2n - 2 steps.
 //!
 //! In all cases the order of combination does not depend on the order of arrival, and all tasks get the same bits. A board combines short
-//! vectors in the same order ([`Order`](crate::board::Order)).
+//! vectors in the same order ([`Order`](crate::message::board::Order)).
 
 use super::{Plan, broadcast, reduce, stages};
-use crate::buffer::{RecvData, SendData};
+use crate::data::buffer::{RecvData, SendData};
 use crate::error::Result;
 use crate::settings::Selection;
 

@@ -6,7 +6,7 @@
 
 use super::parts::Parts;
 use super::{Plan, exchange};
-use crate::buffer::{RecvData, SendData};
+use crate::data::buffer::{RecvData, SendData};
 use crate::error::Result;
 use mpi_datatype::{Datatype, Predefined};
 

@@ -1,9 +1,9 @@
 //! Groups of a communicator's tasks, each of which carries out one stage of a collective.
 
 use super::plan::{Others, Plan};
-use crate::buffer::{RecvData, SendData};
+use crate::communicator::hosts::Hosts;
+use crate::data::buffer::{RecvData, SendData};
 use crate::error::Result;
-use crate::hosts::Hosts;
 use crate::settings::Selection;
 use mpi_datatype::Datatype;
 

@@ -4,7 +4,7 @@ use std::any::TypeId;
 use std::ops::Range;
 
 use super::{Datum, Parts};
-use crate::buffer::{
+use crate::data::buffer::{
     Equivalence, Keeps, RecvData, SendData, elements_to_keep, elements_to_keep_mut, incoming_to_keep,
     layout_to_keep, layout_to_keep_mut, outgoing_to_keep,
 };

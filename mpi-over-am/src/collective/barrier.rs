@@ -7,7 +7,7 @@
 
 use super::{Plan, nothing};
 use crate::error::Result;
-use crate::tree::Tree;
+use crate::message::tree::Tree;
 
 /// Completes only after all tasks have called `barrier`.
 pub(super) fn barrier(plan: &mut impl Plan) -> Result<()> {

@@ -1,12 +1,12 @@
 //! The broadcast.
 //!
-//! Short data use a [tree](crate::tree), which has few hops. Long data use a chain, in pieces: each task sends one piece on while it
+//! Short data use a [tree](crate::message::tree), which has few hops. Long data use a chain, in pieces: each task sends one piece on while it
 //! receives the next, so the time hardly grows with the number of tasks.
 
 use super::{Plan, as_bytes};
-use crate::buffer::RecvData;
+use crate::data::buffer::RecvData;
 use crate::error::Result;
-use crate::tree::Tree;
+use crate::message::tree::Tree;
 use mpi_datatype::{Datatype, Predefined};
 
 /// Copies the elements of rank `root` to all other tasks.

@@ -1,8 +1,8 @@
 //! Collectives with their arguments, for blocking, non-blocking and persistent calls.
 
-use crate::buffer::{RecvData, SendData};
+use crate::data::buffer::{RecvData, SendData};
+use crate::data::op::{Op, PredefinedOp};
 use crate::error::{Error, Result};
-use crate::op::{Op, PredefinedOp};
 use mpi_datatype::Datatype;
 
 use crate::rank::{PROC_NULL, ROOT};

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::Plan;
-use crate::buffer::RecvData;
+use crate::data::buffer::RecvData;
 use mpi_datatype::Datatype;
 
 /// The elements of each task's chunk.

@@ -6,19 +6,19 @@ use am_core::fabric::Fabric;
 use smallvec::SmallVec;
 
 use super::plan::{Others, Plan};
-use crate::blocking;
-use crate::board::Step;
-use crate::buffer::{Arriving, Operand, RecvData, Scratch, SendData, with_slice};
 use crate::communicator::Communicator;
+use crate::communicator::hosts::Hosts;
 use crate::context_id::Space;
+use crate::data::buffer::{Arriving, Operand, RecvData, Scratch, SendData, with_slice};
+use crate::data::op::Combine;
 use crate::error::Result;
-use crate::hosts::Hosts;
-use crate::message::Mode;
-use crate::op::Combine;
+use crate::message::board::Step;
+use crate::message::progress::{check_len, end, receive_packets};
+use crate::message::protocol;
+use crate::message::request_id::RequestId;
+use crate::message::route::Mode;
 use crate::policy::LockPolicy;
-use crate::progress::{check_len, end, receive_packets};
-use crate::protocol;
-use crate::request_id::RequestId;
+use crate::request::blocking;
 use crate::settings::Selection;
 use mpi_datatype::Datatype;
 

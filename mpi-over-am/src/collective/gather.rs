@@ -3,7 +3,7 @@
 
 use super::Plan;
 use super::parts::Parts;
-use crate::buffer::{RecvData, SendData};
+use crate::data::buffer::{RecvData, SendData};
 use crate::error::Result;
 
 /// Collects the blocks of all tasks in rank `root`'s `into`. `own` is this task's block; `None` at the root: the block is already in its

@@ -17,9 +17,9 @@ use super::parts::Parts;
 use super::reduce::{self};
 use super::reduce_scatter::{self};
 use super::scan::{self};
-use crate::buffer::{RecvData, SendData};
+use crate::communicator::hosts::Hosts;
+use crate::data::buffer::{RecvData, SendData};
 use crate::error::Result;
-use crate::hosts::Hosts;
 use mpi_datatype::{Datatype, Predefined};
 
 /// Maximum bytes that a leader collects from, or for, the tasks of its host, in collectives where this saves messages but no bytes between

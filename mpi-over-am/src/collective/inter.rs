@@ -8,9 +8,9 @@ use super::call::Collective;
 use super::chunks::Chunks;
 use super::parts::Parts;
 use super::{Plan, gather, nothing};
-use crate::buffer::{RecvData, SendData};
+use crate::data::buffer::{RecvData, SendData};
+use crate::data::op::Op;
 use crate::error::{Error, ErrorClass, Result};
-use crate::op::Op;
 use crate::rank::{PROC_NULL, ROOT};
 
 /// Carries out this task's part.

@@ -4,11 +4,11 @@ use am_core::fabric::Fabric;
 
 use super::Plan;
 use super::parts::{Neighbours, Parts};
-use crate::buffer::{RecvData, SendData};
 use crate::communicator::Communicator;
+use crate::communicator::topology::Topology;
+use crate::data::buffer::{RecvData, SendData};
 use crate::error::Result;
 use crate::policy::LockPolicy;
-use crate::topology::Topology;
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// This task's neighbours in the communicator's topology; `None` if it has no topology.

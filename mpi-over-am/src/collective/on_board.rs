@@ -1,4 +1,4 @@
-//! Collectives on the communicator's [board](crate::board): each task writes its data, waits until all have arrived, and reads.
+//! Collectives on the communicator's [board](crate::message::board): each task writes its data, waits until all have arrived, and reads.
 //!
 //! As with messages, an algorithm is written once, over a [`BoardPlan`]: a blocking call carries it out at once, and a non-blocking one
 //! records it. Persistent collectives use messages, because each task starts them in an order of its own.
@@ -14,19 +14,19 @@ use super::direct::Direct;
 use super::plan::BoardPlan;
 use super::recorder::Recorder;
 use super::{Collective, Parts, Plan, allreduce, on_lines};
-use crate::board::{self, Arrival, Board, Boards, Method, Order, Step, Ticket, Use};
-use crate::buffer::{RecvData, SendData};
 use crate::communicator::Communicator;
+use crate::data::buffer::{RecvData, SendData};
+use crate::data::op::{self, Op};
 use crate::error::{Error, Result};
-use crate::handlers::MpiHandlers;
-use crate::op::{self, Op};
+use crate::message::board::{self, Arrival, Board, Boards, Method, Order, Step, Ticket, Use};
+use crate::message::handlers::MpiHandlers;
+use crate::message::progress::LOOKS_AWAKE;
+use crate::message::progress::at_board::{self, combine_vectors, vectors};
+use crate::message::request_table::{Act, Awaited, LinesPart, MetPart, Step as Recorded};
+use crate::message::state::State;
 use crate::policy::LockPolicy;
-use crate::progress::LOOKS_AWAKE;
-use crate::progress::at_board::{self, combine_vectors, vectors};
-use crate::remote::{ADDRESS_WORDS, from_words, to_words};
-use crate::request_table::{Act, Awaited, LinesPart, MetPart, Step as Recorded};
+use crate::request::remote::{ADDRESS_WORDS, from_words, to_words};
 use crate::settings::{BoardKind, Selection};
-use crate::state::State;
 
 /// Maximum total bytes of all tasks' vectors in a reduction, because one task combines all of them.
 const REDUCED_BYTES_MAX: u64 = 32 << 10;

@@ -10,13 +10,13 @@ use am_core::fabric::Fabric;
 
 use super::plan::BoardPlan;
 use super::{Collective, Parts, Plan, as_bytes};
-use crate::board::{LINES_TASKS_MAX, Lines};
-use crate::buffer::{RecvData, SendData};
 use crate::communicator::Communicator;
+use crate::data::buffer::{RecvData, SendData};
 use crate::error::{Error, Result};
+use crate::message::board::{LINES_TASKS_MAX, Lines};
+use crate::message::request_table::Awaited;
+use crate::message::state::State;
 use crate::policy::LockPolicy;
-use crate::request_table::Awaited;
-use crate::state::State;
 use mpi_datatype::{Datatype, Predefined};
 
 /// Minimum number of tasks for which gathers and short broadcasts use lines.

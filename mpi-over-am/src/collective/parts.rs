@@ -1,6 +1,6 @@
 //! What a collective has for each of some tasks: memory in parts, and neighbours.
 
-use crate::buffer::{RecvData, SendData};
+use crate::data::buffer::{RecvData, SendData};
 use crate::error::{Error, Result};
 
 /// Memory in parts, one for each rank.

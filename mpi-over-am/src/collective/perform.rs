@@ -1,7 +1,7 @@
 //! Carries out a collective by the algorithms: in stages if its tasks are on several hosts, otherwise all tasks alike.
 
+use crate::communicator::hosts::Hosts;
 use crate::error::Result;
-use crate::hosts::Hosts;
 
 use super::call::Collective;
 use super::chunks::Chunks;

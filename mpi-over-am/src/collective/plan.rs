@@ -6,10 +6,10 @@
 
 use std::sync::Arc;
 
-use crate::buffer::{RecvData, SendData};
+use crate::communicator::hosts::Hosts;
+use crate::data::buffer::{RecvData, SendData};
 use crate::error::Result;
-use crate::hosts::Hosts;
-use crate::request_table::{Awaited, LinesPart, MetPart};
+use crate::message::request_table::{Awaited, LinesPart, MetPart};
 use crate::settings::Selection;
 use mpi_datatype::Datatype;
 

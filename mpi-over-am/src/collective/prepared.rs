@@ -7,12 +7,12 @@ use am_core::fabric::Fabric;
 use super::arguments::Position;
 use super::{Collective, Datum, Series};
 use crate::communicator::Communicator;
+use crate::data::op::{Combine, Op, Operation, TypedOperation};
 use crate::error::Result;
-use crate::op::{Combine, Op, Operation, TypedOperation};
+use crate::message::progress::start_schedule;
+use crate::message::request_table::NO_SCOPE;
 use crate::policy::LockPolicy;
-use crate::progress::start_schedule;
 use crate::request::{OwnedRequest, Persistent, Request, Scope};
-use crate::request_table::NO_SCOPE;
 
 /// A collective with its arguments, not started yet. Made by the functions of [`collective`](super).
 ///

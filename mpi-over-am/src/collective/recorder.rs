@@ -5,14 +5,14 @@ use std::sync::Arc;
 use am_core::fabric::Fabric;
 
 use super::Plan;
-use crate::buffer::{RecvData, Scratch, SendData};
 use crate::communicator::Communicator;
+use crate::communicator::hosts::Hosts;
 use crate::context_id::Space;
+use crate::data::buffer::{RecvData, Scratch, SendData};
+use crate::data::op::Op;
 use crate::error::Result;
-use crate::hosts::Hosts;
-use crate::op::Op;
+use crate::message::request_table::{Schedule, Step};
 use crate::policy::LockPolicy;
-use crate::request_table::{Schedule, Step};
 use crate::settings::Selection;
 use mpi_datatype::Datatype;
 

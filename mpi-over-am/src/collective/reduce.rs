@@ -1,6 +1,6 @@
 //! The reduction to one task.
 //!
-//! Short vectors are combined along a [tree](crate::tree) whose top is the task that gets the result. If the operation does not commute,
+//! Short vectors are combined along a [tree](crate::message::tree) whose top is the task that gets the result. If the operation does not commute,
 //! the top is rank 0, which sends the result on. For long vectors each task reduces a chunk, and the root collects the chunks. Two tasks
 //! use the tree for vectors of any length if the operation commutes, piece by piece: each byte is sent once, and combined directly from the
 //! packet in which it arrives.
@@ -8,9 +8,9 @@
 use super::chunks::pieces;
 use super::plan::Others;
 use super::{Plan, stages};
-use crate::buffer::{RecvData, SendData};
+use crate::data::buffer::{RecvData, SendData};
 use crate::error::Result;
-use crate::tree::Tree;
+use crate::message::tree::Tree;
 
 /// Maximum bytes of a piece along the tree.
 const TREE_PIECE_BYTES: u64 = 64 << 10;

@@ -6,7 +6,7 @@
 use super::chunks::Chunks;
 use super::plan::Others;
 use super::{Plan, receive_all};
-use crate::buffer::{RecvData, SendData};
+use crate::data::buffer::{RecvData, SendData};
 use crate::error::Result;
 use mpi_datatype::Datatype;
 

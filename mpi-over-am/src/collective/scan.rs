@@ -1,7 +1,7 @@
 //! Prefix reductions by recursive doubling. After round k a task has the result for the 2^k ranks up to its own.
 
 use super::Plan;
-use crate::buffer::{RecvData, SendData};
+use crate::data::buffer::{RecvData, SendData};
 use crate::error::Result;
 
 /// Combines the vectors of rank 0 up to this rank into `into`. `own` is this task's vector; `None`: it is already in `into`

@@ -8,20 +8,20 @@ use mpi_datatype::op::Combine;
 
 use super::direct::TAG;
 use super::on_lines;
-use crate::blocking;
-use crate::buffer::{combine_bytes, lend_to_receive, with_slice};
 use crate::communicator::{Brief, Communicator};
 use crate::context_id::Space;
+use crate::data::buffer::{combine_bytes, lend_to_receive, with_slice};
 use crate::error::Result;
 use crate::events;
 use crate::matching::Pattern;
-use crate::message::Mode;
+use crate::message::progress::check_len;
+use crate::message::protocol::{self, Borrowed};
+use crate::message::route::Mode;
+use crate::message::state::State;
+use crate::message::tree::Tree;
 use crate::policy::LockPolicy;
-use crate::progress::check_len;
-use crate::protocol::{self, Borrowed};
+use crate::request::blocking;
 use crate::settings::{Check, Selection};
-use crate::state::State;
-use crate::tree::Tree;
 
 /// Maximum bytes of a task's data on this fast path. Up to this length the general algorithms send the same messages.
 const SHORT_BYTES_MAX: usize = 4096;

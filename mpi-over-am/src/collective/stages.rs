@@ -9,7 +9,7 @@
 use super::chunks::{Chunks, elements_of_piece};
 use super::reduce_scatter::{Incoming, slots};
 use super::{Plan, partners, receive_all};
-use crate::buffer::{RecvData, SendData};
+use crate::data::buffer::{RecvData, SendData};
 use crate::error::Result;
 
 /// Number of steps from sending the chunks of a piece to combining this task's own chunk of the piece, and again from that to receiving the

@@ -32,10 +32,10 @@ use am_core::fabric::Fabric;
 use super::arguments::{LayoutPart, Placement};
 use super::prepared::{Buffer, Make, NoOperator, Nothing, Prepared, in_buffer};
 use super::{Collective, Datum, Neighbours};
-use crate::buffer::Equivalence;
 use crate::communicator::Communicator;
+use crate::data::buffer::Equivalence;
+use crate::data::op::{Operation, TypedOperation};
 use crate::error::{Error, Result};
-use crate::op::{Operation, TypedOperation};
 use crate::policy::LockPolicy;
 use bytemuck::{AnyBitPattern, NoUninit};
 

@@ -5,8 +5,8 @@ use am_core::fabric::Fabric;
 
 use super::table;
 use crate::communicator::Communicator;
+use crate::data::op;
 use crate::error::Result;
-use crate::op;
 use crate::policy::LockPolicy;
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {

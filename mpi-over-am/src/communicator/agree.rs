@@ -5,17 +5,17 @@ use am_core::fabric::{AtomicOp, Fabric, Width};
 use am_core::{Context, RmwHandle};
 
 use super::Communicator;
-use crate::buffer::{Buffer, BufferMut};
 use crate::context_id::Space;
+use crate::data::buffer::{Buffer, BufferMut};
 use crate::error::{Error, Result};
-use crate::handlers::MpiHandlers;
-use crate::message::Mode;
+use crate::message::handlers::MpiHandlers;
+use crate::message::protocol;
+use crate::message::request_id::RequestId;
+use crate::message::route::Mode;
 use crate::policy::LockPolicy;
-use crate::protocol;
-use crate::request_id::RequestId;
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// Makes progress until `done` returns true ([`Turn::wait_for`](crate::turn::Turn::wait_for)).
+    /// Makes progress until `done` returns true ([`Turn::wait_for`](crate::message::turn::Turn::wait_for)).
     ///
     /// # Errors
     /// An error while making progress.

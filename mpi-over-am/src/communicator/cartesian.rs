@@ -5,10 +5,10 @@ use std::sync::Arc;
 use am_core::fabric::Fabric;
 
 use super::{Communicator, PendingCommunicator};
+use crate::communicator::info::Info;
+use crate::communicator::topology::{Cartesian, Topology};
 use crate::error::{Error, ErrorClass, Result};
-use crate::info::Info;
 use crate::policy::LockPolicy;
-use crate::topology::{Cartesian, Topology};
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// A communicator of the first tasks, as a grid (`MPI_Cart_create`); `None` for the other tasks, and for all tasks if a dimension has

@@ -9,18 +9,18 @@ use am_core::fabric::Fabric;
 use am_core::task::TaskId;
 
 use super::{Communicator, InheritedState};
-use crate::consensus::Decision;
+use crate::communicator::error_handler::ErrorHandler;
+use crate::communicator::info::Info;
+use crate::communicator::topology::Topology;
 use crate::context_id::{SPACES, id_in};
 use crate::error::{Error, ErrorClass, Result};
-use crate::error_handler::ErrorHandler;
 use crate::group::Group;
-use crate::info::Info;
-use crate::notes::{BY_ALL, Key, Slot, Words};
+use crate::message::consensus::Decision;
+use crate::message::notes::{BY_ALL, Key, Slot, Words};
+use crate::message::request_id::RequestId;
+use crate::message::state::State;
 use crate::policy::LockPolicy;
-use crate::request_id::RequestId;
-use crate::state::State;
 use crate::tag;
-use crate::topology::Topology;
 
 /// The criterion of [`Communicator::split_type`] (MPI 5.0 section 7.4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -552,7 +552,7 @@ pub(super) fn check_apart(call: &'static str, local: &Group, remote: &Group) -> 
 }
 
 /// A number for a new communicator, and one for the local communicators of both groups, if it is an inter-communicator.
-pub(super) fn take_numbers<F: Fabric>(state: &mut crate::state::State<F>) -> Words {
+pub(super) fn take_numbers<F: Fabric>(state: &mut crate::message::state::State<F>) -> Words {
     let mut take = || state.context_ids.take().unwrap_or(NO_NUMBER);
     [take(), take()]
 }

@@ -10,15 +10,15 @@ use am_core::task::TaskId;
 
 use super::create::take_numbers;
 use super::{Communicator, PendingCommunicator};
-use crate::buffer::RecvData;
-use crate::consensus::{Contribution, Decision};
+use crate::data::buffer::RecvData;
 use crate::error::{Error, Result};
 use crate::group::Group;
-use crate::handlers::Awaited;
+use crate::message::consensus::{Contribution, Decision};
+use crate::message::handlers::Awaited;
+use crate::message::request_id::RequestId;
+use crate::message::state::State;
+use crate::message::turn::Turn;
 use crate::policy::LockPolicy;
-use crate::request_id::RequestId;
-use crate::state::State;
-use crate::turn::Turn;
 
 /// The result of an [agreement](Communicator::agree), the same at all tasks.
 #[derive(Debug)]

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use am_core::fabric::Fabric;
 
 use super::{Communicator, PendingCommunicator};
+use crate::communicator::info::Info;
+use crate::communicator::topology::{DistributedGraph, Graph, Topology, Weights};
 use crate::error::{Error, ErrorClass, Result};
 use crate::group::Group;
-use crate::info::Info;
 use crate::policy::LockPolicy;
-use crate::topology::{DistributedGraph, Graph, Topology, Weights};
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// A communicator with a graph, of the first tasks: one for each node (`MPI_Graph_create`). `None` for the other tasks. Collective; all

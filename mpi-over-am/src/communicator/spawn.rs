@@ -9,9 +9,9 @@ use am_core::task::TaskId;
 use super::create::take_numbers;
 use super::inter::numbers_of;
 use super::{Communicator, InheritedState, worlds};
+use crate::communicator::info::Info;
 use crate::error::{Error, ErrorClass, Result};
 use crate::group::Group;
-use crate::info::Info;
 use crate::job::{self, ProgramToStart};
 use crate::policy::LockPolicy;
 

@@ -6,13 +6,13 @@ use am_core::fabric::Fabric;
 use am_core::task::TaskId;
 
 use super::Communicator;
-use crate::attribute::PredefinedAttribute;
+use crate::communicator::attribute::PredefinedAttribute;
+use crate::communicator::properties::Properties;
+use crate::communicator::topology::Topology;
 use crate::error::{Error, ErrorClass, Result};
 use crate::group::{Comparison, Group};
 use crate::policy::LockPolicy;
-use crate::properties::Properties;
 use crate::tag::TAG_UB;
-use crate::topology::Topology;
 
 /// The value of [`PredefinedAttribute::Io`]: every rank can do input and output. The layer above replaces this value with its own number
 /// for all ranks.

@@ -5,7 +5,7 @@ use am_core::fabric::Fabric;
 use am_core::task::TaskId;
 
 use crate::group::Group;
-use crate::handlers::MpiHandlers;
+use crate::message::handlers::MpiHandlers;
 
 /// Whether all tasks of the job are of this task's world, now and before.
 fn is_alone<F: Fabric>(context: &Context<F, MpiHandlers>) -> bool {

@@ -9,13 +9,13 @@ use super::File;
 use super::buffers::{Source, Target};
 use super::opened::Span;
 use super::representation::{FileView, Representation};
-use crate::buffer::{RecvData, SendData};
+use crate::data::buffer::{RecvData, SendData};
 use crate::error::{ErrorClass, Result};
-use crate::helper_thread::Work;
+use crate::message::helper_thread::Work;
+use crate::message::progress::start_by_helper;
+use crate::message::request_id::RequestId;
+use crate::message::status::Status;
 use crate::policy::{Field, LockPolicy};
-use crate::progress::start_by_helper;
-use crate::request_id::RequestId;
-use crate::status::Status;
 
 /// Where in the file an access begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

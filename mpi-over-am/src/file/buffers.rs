@@ -8,7 +8,7 @@ use mpi_io::Moved;
 
 use super::about;
 use super::representation::{FileView, Representation};
-use crate::buffer::{
+use crate::data::buffer::{
     RecvData, SendData, changed_outside_sections, lend_raw, lend_to_receive, read_outside_sections,
 };
 use crate::error::{ErrorClass, Result};

@@ -15,11 +15,11 @@ use super::opened::Span;
 use super::representation::FileView;
 use super::staging::Staging;
 use super::{File, Place, code_of, error_of};
-use crate::buffer::{RecvData, SendData};
 use crate::collective::Placement;
+use crate::data::buffer::{RecvData, SendData};
 use crate::error::{Error, ErrorClass, Result};
+use crate::message::status::Status;
 use crate::policy::{Field, LockPolicy};
-use crate::status::Status;
 
 /// Bytes of a domain that are moved in one round, unless the hint `cb_buffer_size` says otherwise.
 const WINDOW_BYTES: u64 = 16 << 20;

@@ -35,12 +35,12 @@ use split::Begun;
 pub use split::SplitCall;
 use staging::Staging;
 
+use crate::communicator::properties::Properties;
 use crate::communicator::{Communicator, tasks_of};
-pub use crate::conversion::Conversion;
+pub use crate::data::conversion::Conversion;
 use crate::error::{Error, ErrorClass};
 use crate::job::JobFabric;
 use crate::policy::{LockPolicy, OneThread};
-use crate::properties::Properties;
 
 /// An open file (`MPI_File`).
 ///

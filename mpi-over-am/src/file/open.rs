@@ -11,13 +11,13 @@ use super::opened::Opened;
 use super::representation::{FileView, Representation};
 use super::shared_pointer::SharedPointer;
 use super::{File, about, code_of, error_of, failed};
-use crate::attribute::ObjectKind;
 use crate::communicator::Communicator;
+use crate::communicator::attribute::ObjectKind;
+use crate::communicator::error_handler::ErrorHandler;
+use crate::communicator::info::Info;
+use crate::communicator::properties::Properties;
 use crate::error::{ErrorClass, Result};
-use crate::error_handler::ErrorHandler;
-use crate::info::Info;
 use crate::policy::{Field, LockPolicy};
-use crate::properties::Properties;
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Opens a file (`MPI_File_open`). Collective: all tasks must name the same file, with the same mode. Each task then sees all bytes of

@@ -8,10 +8,10 @@ use mpi_io::{Disk, LockKind, Moved, Space, View, read, write};
 use super::buffers::{Source, Target, in_parts, to_usize};
 use super::representation::FileView;
 use super::{about, failed};
-use crate::buffer::{with_slice, with_space};
+use crate::data::buffer::{with_slice, with_space};
 use crate::error::{Error, ErrorClass, Result};
+use crate::message::status::Status;
 use crate::rank::ANY_SOURCE;
-use crate::status::Status;
 use crate::tag::ANY_TAG;
 
 /// A file of the system, and its name for errors.

@@ -10,7 +10,7 @@ use mpi_datatype::Predefined;
 use mpi_io::View;
 
 use crate::communicator::Communicator;
-use crate::conversion::Conversion;
+use crate::data::conversion::Conversion;
 use crate::error::{Error, ErrorClass, Result};
 use crate::policy::LockPolicy;
 

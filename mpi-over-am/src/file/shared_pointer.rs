@@ -4,9 +4,9 @@ use am_core::fabric::Fabric;
 
 use super::{File, Whence};
 use crate::communicator::Communicator;
+use crate::communicator::info::Info;
+use crate::data::op::PredefinedOp;
 use crate::error::Result;
-use crate::info::Info;
-use crate::op::PredefinedOp;
 use crate::policy::LockPolicy;
 use crate::window::{Assertion, Window};
 

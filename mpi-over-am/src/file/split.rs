@@ -7,11 +7,11 @@ use am_core::fabric::Fabric;
 
 use super::collective::Met;
 use super::{File, Place};
-use crate::buffer::{RecvData, SendData};
+use crate::data::buffer::{RecvData, SendData};
 use crate::error::{Error, ErrorClass, Result};
+use crate::message::request_id::RequestId;
+use crate::message::status::Status;
 use crate::policy::{Field, LockPolicy};
-use crate::request_id::RequestId;
-use crate::status::Status;
 
 /// The kind of a collective access that can be begun and ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

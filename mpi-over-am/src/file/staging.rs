@@ -10,10 +10,10 @@ use mpi_datatype::{Datatype, Predefined};
 use mpi_io::{Selection, Space, Strided};
 
 use super::buffers::{Source, Target, to_usize};
-use crate::buffer::{HasPart, RecvData, SendData, with_part, with_slice, with_space};
 use crate::communicator::Communicator;
+use crate::communicator::info::Info;
+use crate::data::buffer::{HasPart, RecvData, SendData, with_part, with_slice, with_space};
 use crate::error::Result;
-use crate::info::Info;
 use crate::policy::LockPolicy;
 use crate::window::{Assertion, TargetData, Window};
 

@@ -3,10 +3,10 @@
 use am_core::fabric::Fabric;
 
 use super::{File, Place};
-use crate::buffer::{Buffer, BufferMut};
+use crate::data::buffer::{Buffer, BufferMut};
 use crate::error::Result;
+use crate::message::status::Status;
 use crate::policy::LockPolicy;
-use crate::status::Status;
 
 /// The calls for values. Those that are collective must be called by all tasks of the file.
 macro_rules! calls {

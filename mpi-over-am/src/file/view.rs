@@ -8,8 +8,8 @@ use mpi_io::{AccessMode, View, WrongView};
 
 use super::File;
 use super::representation::{FileView, Representation};
+use crate::communicator::info::Info;
 use crate::error::{ErrorClass, Result};
-use crate::info::Info;
 use crate::policy::{Field, LockPolicy};
 
 impl<F: Fabric, L: LockPolicy> File<F, L> {

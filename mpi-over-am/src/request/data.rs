@@ -7,19 +7,19 @@
 use am_core::buffer::{RawBuffer, RawBytes};
 use am_core::fabric::Fabric;
 
-use crate::blocking::{self, send_buffered_data};
-use crate::buffer::{RecvData, SendData, with_slice};
 use crate::communicator::Communicator;
 use crate::context_id::Space;
+use crate::data::buffer::{RecvData, SendData, with_slice};
 use crate::error::{Error, Result};
 use crate::matching::Pattern;
-use crate::message::{Mode, Receive, ReceiveBuffer, Route};
+use crate::message::protocol;
+use crate::message::request_id::RequestId;
+use crate::message::route::{Mode, Receive, ReceiveBuffer, Route};
+use crate::message::state::State;
+use crate::message::status::Status;
 use crate::policy::LockPolicy;
-use crate::protocol;
 use crate::rank::{PROC_NULL, Source};
-use crate::request_id::RequestId;
-use crate::state::State;
-use crate::status::Status;
+use crate::request::blocking::{self, send_buffered_data};
 use crate::tag::{self, Tag};
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
@@ -192,7 +192,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
             usize::try_from(data.packed_len()).map_err(|_| Error::TooLarge { call: "sendrecv_replace" })?;
         let mut out = vec![0; len];
         data.as_send().pack(0, &mut out);
-        crate::buffer::lend_to_send(&out, |out| {
+        crate::data::buffer::lend_to_send(&out, |out| {
             self.sendrecv_data((&out, dest, send_tag), (data, source, recv_tag))
         })
     }

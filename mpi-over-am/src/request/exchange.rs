@@ -2,17 +2,17 @@
 
 use am_core::fabric::Fabric;
 
-use crate::buffer::{KeptVec, RecvData, SendData, bytes_to_keep};
 use crate::communicator::Communicator;
+use crate::data::buffer::{KeptVec, RecvData, SendData, bytes_to_keep};
 use crate::error::{Error, Result};
-use crate::message::Mode;
+use crate::message::progress::end;
+use crate::message::request_id::RequestId;
+use crate::message::request_table::{Exchange, Parts};
+use crate::message::route::Mode;
+use crate::message::state::State;
+use crate::message::status::Status;
 use crate::policy::LockPolicy;
-use crate::progress::end;
 use crate::rank::Source;
-use crate::request_id::RequestId;
-use crate::request_table::{Exchange, Parts};
-use crate::state::State;
-use crate::status::Status;
 use crate::tag::Tag;
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {

@@ -13,10 +13,10 @@ use am_core::fabric::{self, Fabric};
 use super::owned::{OwnedRequest, Returned};
 use crate::communicator::Communicator;
 use crate::error::Result;
-use crate::handlers::MpiHandlers;
+use crate::message::handlers::MpiHandlers;
+use crate::message::progress::is_over;
+use crate::message::status::Status;
 use crate::policy::LockPolicy;
-use crate::progress::is_over;
-use crate::status::Status;
 
 thread_local! {
     /// The environment that this thread makes progress for between polls, by the address of its state; 0: none.

@@ -4,10 +4,10 @@ use am_core::fabric::Fabric;
 
 use crate::communicator::Communicator;
 use crate::error::{Error, ErrorClass, Result};
+use crate::message::request_id::RequestId;
+use crate::message::request_table::Phase;
+use crate::message::status::Status;
 use crate::policy::LockPolicy;
-use crate::request_id::RequestId;
-use crate::request_table::Phase;
-use crate::status::Status;
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// A request for an operation that the program carries out (`MPI_Grequest_start`). It is complete after

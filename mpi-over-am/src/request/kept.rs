@@ -4,15 +4,15 @@ use am_core::fabric::Fabric;
 use bytemuck::{AnyBitPattern, NoUninit};
 
 use super::{one, persistent};
-use crate::buffer::{KeptVec, RecvData, SendData, buffer_to_keep, bytes_to_keep};
 use crate::communicator::Communicator;
+use crate::data::buffer::{KeptVec, RecvData, SendData, buffer_to_keep, bytes_to_keep};
 use crate::error::{Error, Result};
 use crate::job::JobFabric;
-use crate::message::Mode;
+use crate::message::request_id::RequestId;
+use crate::message::route::Mode;
+use crate::message::status::Status;
 use crate::policy::{LockPolicy, OneThread};
 use crate::rank::Source;
-use crate::request_id::RequestId;
-use crate::status::Status;
 use crate::tag::Tag;
 
 /// A persistent operation and its buffer (MPI 5.0 section 3.9). It can be started and waited for any number of times; in between, the

@@ -3,19 +3,19 @@
 
 use am_core::fabric::Fabric;
 
-use crate::blocking::wait_here;
-use crate::buffer::{BufferMut, RecvData};
 use crate::communicator::Communicator;
+use crate::data::buffer::{BufferMut, RecvData};
 use crate::error::Result;
 use crate::matching::Pattern;
+use crate::message::protocol;
+use crate::message::request_id::RequestId;
+use crate::message::request_table::MessageId;
+use crate::message::state::State;
+use crate::message::status::Status;
 use crate::policy::LockPolicy;
-use crate::probe::wait_for_message;
-use crate::protocol;
 use crate::rank::Source;
-use crate::request_id::RequestId;
-use crate::request_table::MessageId;
-use crate::state::State;
-use crate::status::Status;
+use crate::request::blocking::wait_here;
+use crate::request::probe::wait_for_message;
 use crate::tag::Tag;
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {

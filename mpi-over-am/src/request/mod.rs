@@ -1,5 +1,6 @@
 //! Calls on requests, that is, operations under way.
 
+pub(crate) mod blocking;
 mod data;
 mod exchange;
 mod future;
@@ -11,7 +12,12 @@ mod owned;
 mod parted;
 mod partitioned;
 mod persistent;
+pub(crate) mod probe;
+pub(crate) mod receive;
+pub(crate) mod remote;
 mod scope;
+pub(crate) mod send;
+pub(crate) mod sendrecv;
 mod several;
 
 pub use kept::Persistent;

@@ -2,17 +2,17 @@
 
 use am_core::fabric::Fabric;
 
-use crate::buffer::KeptVec;
 use crate::communicator::Communicator;
+use crate::data::buffer::KeptVec;
 use crate::error::Result;
+use crate::message::progress::{abandon, end, release};
+use crate::message::protocol;
+use crate::message::request_id::RequestId;
+use crate::message::request_table::Phase;
+use crate::message::state::State;
+use crate::message::status::Status;
+use crate::message::turn::Turn;
 use crate::policy::LockPolicy;
-use crate::progress::{abandon, end, release};
-use crate::protocol;
-use crate::request_id::RequestId;
-use crate::request_table::Phase;
-use crate::state::State;
-use crate::status::Status;
-use crate::turn::Turn;
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Waits until the operation is complete, and returns its status. The request then no longer exists, unless it is persistent.

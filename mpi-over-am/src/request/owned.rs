@@ -8,20 +8,20 @@ use std::sync::Arc;
 use am_core::fabric::Fabric;
 
 use super::several::wait_any_over;
-use crate::blocking::send_buffered_data;
-use crate::buffer::{Equivalence, KeptVec, incoming_to_keep, outgoing_to_keep};
 use crate::communicator::Communicator;
+use crate::data::buffer::{Equivalence, KeptVec, incoming_to_keep, outgoing_to_keep};
 use crate::error::{Error, Result};
 use crate::job::JobFabric;
-use crate::message::Mode;
+use crate::message::protocol;
+use crate::message::request_id::RequestId;
+use crate::message::route::Mode;
+use crate::message::state::State;
+use crate::message::status::Status;
+use crate::message::turn::Turn;
 use crate::policy::{LockPolicy, OneThread};
-use crate::protocol;
 use crate::rank::{Source, rank_or_null};
-use crate::request_id::RequestId;
-use crate::state::State;
-use crate::status::Status;
+use crate::request::blocking::send_buffered_data;
 use crate::tag::Tag;
-use crate::turn::Turn;
 
 /// An operation that owns its buffer. Wait for it, or await it ([`Communicator::block_on`]). If it is dropped instead, the operation still
 /// completes, and then frees the buffer.

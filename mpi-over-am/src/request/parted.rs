@@ -8,16 +8,16 @@ use bytemuck::{AnyBitPattern, NoUninit};
 
 use super::partitioned::{self, part_len};
 use super::{one, persistent};
-use crate::buffer::{NotFree, PartsToReceive, PartsToSend, RecvData, SeenPart, SendData, TakenPart};
 use crate::communicator::Communicator;
+use crate::data::buffer::{NotFree, PartsToReceive, PartsToSend, RecvData, SeenPart, SendData, TakenPart};
 use crate::error::{Error, Result};
 use crate::job::JobFabric;
+use crate::message::progress::has_arrived;
+use crate::message::request_id::RequestId;
+use crate::message::state::State;
+use crate::message::status::Status;
+use crate::message::turn::Turn;
 use crate::policy::{LockPolicy, OneThread};
-use crate::progress::has_arrived;
-use crate::request_id::RequestId;
-use crate::state::State;
-use crate::status::Status;
-use crate::turn::Turn;
 
 /// A partitioned send and its buffer, for any number of threads. A thread [takes](Self::part) a part, fills it, and marks it
 /// [ready](OwnPart::ready). One thread starts each round, and waits until the round is over.
@@ -376,13 +376,15 @@ impl<F: Fabric, L: LockPolicy> Operation<F, L> {
 impl<T: NoUninit + Send, F: Fabric, L: LockPolicy> Drop for PartitionedSend<T, F, L> {
     fn drop(&mut self) {
         let Operation { communicator, id } = &self.operation;
-        communicator.free_with(*id, crate::buffer::KeptVec::new(self.parts.take().into_iter().collect()));
+        communicator
+            .free_with(*id, crate::data::buffer::KeptVec::new(self.parts.take().into_iter().collect()));
     }
 }
 
 impl<T: AnyBitPattern + Send + Sync, F: Fabric, L: LockPolicy> Drop for PartitionedReceive<T, F, L> {
     fn drop(&mut self) {
         let Operation { communicator, id } = &self.operation;
-        communicator.free_with(*id, crate::buffer::KeptVec::new(self.parts.take().into_iter().collect()));
+        communicator
+            .free_with(*id, crate::data::buffer::KeptVec::new(self.parts.take().into_iter().collect()));
     }
 }

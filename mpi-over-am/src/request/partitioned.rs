@@ -7,20 +7,20 @@
 
 use am_core::fabric::Fabric;
 
-use crate::buffer::{KeptVec, RecvData, SendData, buffer_to_keep, bytes_to_keep};
 use crate::communicator::Communicator;
 use crate::context_id::Space;
+use crate::data::buffer::{KeptVec, RecvData, SendData, buffer_to_keep, bytes_to_keep};
 use crate::error::{Error, Result};
 use crate::matching::{Envelope, Pattern};
-use crate::message::{Mode, Receive, ReceiveBuffer, Route};
+use crate::message::progress::has_arrived;
+use crate::message::protocol;
+use crate::message::request_id::RequestId;
+use crate::message::request_table::{Channel, Parts, Phase, Receiving, Recipe, Sending};
+use crate::message::route::{Mode, Receive, ReceiveBuffer, Route};
+use crate::message::state::State;
+use crate::message::status::Status;
 use crate::policy::LockPolicy;
-use crate::progress::has_arrived;
-use crate::protocol;
 use crate::rank::{PROC_NULL, Source};
-use crate::request_id::RequestId;
-use crate::request_table::{Channel, Parts, Phase, Receiving, Recipe, Sending};
-use crate::state::State;
-use crate::status::Status;
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// A partitioned send (`MPI_Psend_init`). `data` covers all partitions, which have `count` elements each. [Start](Self::start) it for

@@ -2,19 +2,19 @@
 
 use am_core::fabric::Fabric;
 
-use crate::blocking::send_buffered_data;
-use crate::buffer::{RecvData, SendData};
 use crate::communicator::Communicator;
+use crate::data::buffer::{RecvData, SendData};
 use crate::error::Result;
-use crate::message::Mode;
+use crate::message::progress::{start_parts, start_schedule_as};
+use crate::message::protocol;
+use crate::message::request_id::RequestId;
+use crate::message::request_table::Recipe;
+use crate::message::route::Mode;
+use crate::message::state::State;
+use crate::message::status::Status;
 use crate::policy::LockPolicy;
-use crate::progress::{start_parts, start_schedule_as};
-use crate::protocol;
 use crate::rank::Source;
-use crate::request_id::RequestId;
-use crate::request_table::Recipe;
-use crate::state::State;
-use crate::status::Status;
+use crate::request::blocking::send_buffered_data;
 use crate::tag::Tag;
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {

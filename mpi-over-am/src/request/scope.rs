@@ -3,18 +3,18 @@
 use std::marker::PhantomData;
 
 use super::several::wait_any_over;
-use crate::blocking::send_buffered_data;
-use crate::buffer::{Buffer, BufferMut, Lends};
 use crate::communicator::Communicator;
+use crate::data::buffer::{Buffer, BufferMut, Lends};
 use crate::error::{Error, Result};
-use crate::message::Mode;
+use crate::message::progress::end;
+use crate::message::protocol;
+use crate::message::request_id::RequestId;
+use crate::message::route::Mode;
+use crate::message::state::State;
+use crate::message::status::Status;
 use crate::policy::{Field, LockPolicy};
-use crate::progress::end;
-use crate::protocol;
 use crate::rank::{Source, rank_or_null};
-use crate::request_id::RequestId;
-use crate::state::State;
-use crate::status::Status;
+use crate::request::blocking::send_buffered_data;
 use crate::tag::Tag;
 use am_core::fabric::Fabric;
 

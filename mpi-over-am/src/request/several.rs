@@ -8,14 +8,14 @@ use am_core::fabric::Fabric;
 use crate::communicator::Communicator;
 use crate::context_id::Space;
 use crate::error::{Error, Result};
-use crate::handlers::MpiHandlers;
+use crate::message::handlers::MpiHandlers;
+use crate::message::progress::{is_over, mark_completed};
+use crate::message::request_id::{RequestFacts, RequestId};
+use crate::message::request_table::{Phase, Requests};
+use crate::message::state::State;
+use crate::message::status::Status;
+use crate::message::turn::Turn;
 use crate::policy::LockPolicy;
-use crate::progress::{is_over, mark_completed};
-use crate::request_id::{RequestFacts, RequestId};
-use crate::request_table::{Phase, Requests};
-use crate::state::State;
-use crate::status::Status;
-use crate::turn::Turn;
 
 /// Result of [`Communicator::test_any`].
 #[derive(Debug)]

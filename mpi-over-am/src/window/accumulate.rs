@@ -18,12 +18,12 @@ use bytemuck::NoUninit;
 use super::pieces_by_owner::Carried;
 use super::transfer::packed;
 use super::{IN_CONTROL, PUTS, Peer, TargetData, WORD_BYTES, Window};
-use crate::buffer::{self, Datum, InPlace, RecvData, Scatter, SendData};
+use crate::data::buffer::{self, Datum, InPlace, RecvData, Scatter, SendData};
+use crate::data::op::{Op, PredefinedOp};
 use crate::error::{Error, ErrorClass, Result};
-use crate::handlers::Operation;
-use crate::op::{Op, PredefinedOp};
+use crate::message::handlers::Operation;
+use crate::message::state::State;
 use crate::policy::LockPolicy;
-use crate::state::State;
 use mpi_datatype::op::{Combine, Word, Words, combine_of, function_of};
 use mpi_datatype::{Datatype, Kind, Predefined};
 
@@ -157,7 +157,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         target: TargetData<'_>,
         op: &Op,
     ) -> Result<()> {
-        crate::buffer::lend_elements(memory, elements, |data| self.accumulate_data(&data, target, op))
+        crate::data::buffer::lend_elements(memory, elements, |data| self.accumulate_data(&data, target, op))
     }
 
     /// Replaces one element if it has the expected value, and stores its old value in `result` (`MPI_Compare_and_swap`). The new, the
@@ -568,13 +568,13 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
 
 fn lend<T: Number, R>(values: &[T], send: impl FnOnce(SendData) -> Result<R>) -> Result<R> {
     let datatype = Datatype::predefined(T::DATATYPE);
-    crate::buffer::lend_elements(values, (values.len() as u64, &datatype), send)
+    crate::data::buffer::lend_elements(values, (values.len() as u64, &datatype), send)
 }
 
 fn lend_mut<T: Number, R>(into: &mut [T], receive: impl FnOnce(RecvData) -> Result<R>) -> Result<R> {
     let datatype = Datatype::predefined(T::DATATYPE);
     let count = into.len() as u64;
-    crate::buffer::lend_elements_mut(into, (count, &datatype), receive)
+    crate::data::buffer::lend_elements_mut(into, (count, &datatype), receive)
 }
 
 /// Calls `use_up` with the packed bytes of the origin; with no bytes if there is no origin.

@@ -8,8 +8,8 @@ use am_core::buffer::{SharedMemory, SharedName};
 use am_core::fabric::Fabric;
 
 use crate::communicator::Communicator;
+use crate::communicator::info::Info;
 use crate::error::{Error, Result};
-use crate::info::Info;
 use crate::policy::LockPolicy;
 
 /// Alignment of parts that need not be adjacent, so that no two parts share a page.

@@ -14,9 +14,9 @@ use am_core::fabric::Fabric;
 
 use super::transfer::Piece;
 use super::{Flavor, Window};
-use crate::buffer::WindowMemory;
+use crate::data::buffer::WindowMemory;
 use crate::error::{Error, ErrorClass, Result};
-use crate::handlers::MpiHandlers;
+use crate::message::handlers::MpiHandlers;
 use crate::policy::{Field, LockPolicy};
 
 /// Offsets of the directory's words, after the words that all windows have: the version, the number of entries in the log, the version with

@@ -7,7 +7,7 @@ use am_core::fabric::Fabric;
 use super::{Batch, FENCED, LOCKED, Window};
 use crate::error::{Error, ErrorClass, Result};
 use crate::group::Group;
-use crate::notes::Key;
+use crate::message::notes::Key;
 use crate::policy::{Field, LockPolicy};
 
 /// Promises of the program about an epoch (MPI 5.0 section 12.5.5), combined by `|`.

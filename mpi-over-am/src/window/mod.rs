@@ -25,17 +25,17 @@ use am_core::fabric::Fabric;
 use am_core::task::Endpoint;
 use bytemuck::{AnyBitPattern, NoUninit};
 
-use crate::attribute::ObjectKind;
-use crate::buffer::WindowMemory;
+use crate::communicator::attribute::ObjectKind;
+use crate::communicator::error_handler::ErrorHandler;
+use crate::communicator::info::Info;
+use crate::communicator::properties::Properties;
 use crate::communicator::{Communicator, tasks_of};
+use crate::data::buffer::WindowMemory;
 use crate::error::{Error, ErrorClass, Result};
-use crate::error_handler::ErrorHandler;
-use crate::handlers::PartByOwner;
-use crate::info::Info;
 use crate::job::JobFabric;
+use crate::message::handlers::PartByOwner;
 use crate::policy::{Field, LockPolicy, OneThread};
-use crate::properties::Properties;
-use crate::remote::{from_words, to_words};
+use crate::request::remote::{from_words, to_words};
 
 pub use accumulate::Number;
 use common_memory::CommonMemory;

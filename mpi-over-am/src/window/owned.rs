@@ -5,12 +5,12 @@ use bytemuck::{AnyBitPattern, NoUninit};
 
 use super::transfer::Started;
 use super::{Number, TargetData, Window};
-use crate::buffer::{buffer_to_keep, bytes_to_keep};
+use crate::data::buffer::{buffer_to_keep, bytes_to_keep};
+use crate::data::op::PredefinedOp;
 use crate::error::{Error, Result};
-use crate::op::PredefinedOp;
+use crate::message::request_id::RequestId;
 use crate::policy::LockPolicy;
 use crate::request::OwnedRequest;
-use crate::request_id::RequestId;
 use mpi_datatype::{Datatype, Predefined};
 
 impl<F: Fabric, L: LockPolicy> Window<F, L> {

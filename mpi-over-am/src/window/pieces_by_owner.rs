@@ -18,7 +18,7 @@ use smallvec::SmallVec;
 use super::queue::LockQueue;
 use super::{Flavor, TargetData, Window, control_bytes};
 use crate::error::Result;
-use crate::handlers::{
+use crate::message::handlers::{
     self, Found, HANDLED, HEAD_BYTES, IS_BUSY, Operation, REFUSED, Run, WORDS_BYTES, find, head, header,
     withdraw,
 };

@@ -19,7 +19,7 @@ use am_core::task::{Endpoint, TaskId};
 use am_core::{AmOptions, Context, GetOptions};
 
 use crate::error::{Error, Result};
-use crate::handlers::{self, MpiHandlers};
+use crate::message::handlers::{self, MpiHandlers};
 
 /// How a window is locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,12 +9,12 @@ use std::marker::PhantomData;
 use am_core::fabric::Fabric;
 
 use super::{Assertion, CommonMemory, Flavor, Number, Sized, Window};
-use crate::buffer::Datum;
 use crate::communicator::Communicator;
+use crate::communicator::info::Info;
+use crate::data::buffer::Datum;
+use crate::data::op::PredefinedOp;
 use crate::error::{Error, ErrorClass, Result};
-use crate::info::Info;
 use crate::job::JobFabric;
-use crate::op::PredefinedOp;
 use crate::policy::{LockPolicy, OneThread};
 
 /// One array of elements per task of a communicator, in which all tasks load and store (`MPI_Win_allocate_shared`).

@@ -12,14 +12,14 @@ use bytemuck::{AnyBitPattern, NoUninit};
 use smallvec::SmallVec;
 
 use super::{FENCED, Flavor, LOCKED, PUTS, Peer, Puts, Window};
-use crate::buffer::{self, RecvData, SendData};
 use crate::communicator::Communicator;
+use crate::data::buffer::{self, RecvData, SendData};
 use crate::error::{Error, Result};
-use crate::handlers::MpiHandlers;
+use crate::message::handlers::MpiHandlers;
+use crate::message::request_id::RequestId;
+use crate::message::state::State;
 use crate::policy::{Field, LockPolicy};
 use crate::rank::PROC_NULL;
-use crate::request_id::RequestId;
-use crate::state::State;
 use mpi_datatype::{Datatype, Predefined, Visit};
 
 /// Elements in a task's window: `count` elements of a datatype, starting at a displacement.
@@ -585,7 +585,7 @@ impl<F: Fabric, L: LockPolicy> Drop for UnderWay<'_, F, L> {
     fn drop(&mut self) {
         for started in self.started.drain(..) {
             let mut state = self.communicator.state_or_abort("a transfer of a window");
-            crate::progress::end(&mut state, started.request);
+            crate::message::progress::end(&mut state, started.request);
             // The caller gets the first error.
             let _ = end_started(&mut state, started);
         }
