@@ -8,12 +8,12 @@ use am_core_engine::protocol::statistics::Statistics;
 use am_core_engine::protocol::{Engine, Front};
 
 use crate::buffer::{InlineBytes, Owner, engine_over};
+use crate::call_guard;
 use crate::counter::{Counter, CounterName};
 use crate::error::{Error, Result};
 use crate::fabric::{Fabric, Peer, SystemError, UnderWay, Waker, World};
 use crate::handler::{Answer, HandlerId, HandlerSet, HandlerTable, Message};
 use crate::handler_thread::HandlerThread;
-use crate::in_handler;
 use crate::task::{Endpoint, Target, TaskId};
 use crate::user_code::Guarded;
 
@@ -117,7 +117,7 @@ impl<F: Fabric> Context<F, HandlerTable> {
         &mut self,
         handler: impl FnMut(&Message<'_>) -> Answer + Send + 'static,
     ) -> Result<HandlerId> {
-        in_handler::check("register_handler")?;
+        call_guard::check("register_handler")?;
         self.handlers.register(handler).ok_or(Error::Exhausted {
             resource: "handler numbers",
             needed: HandlerId::COUNT_MAX as u64 + 1,

@@ -161,13 +161,13 @@
 
 pub mod buffer;
 pub mod call;
+/// Public, since the conformance suite asks it what a handler may do; no part of the interface.
+#[doc(hidden)]
+pub mod call_guard;
 pub mod context;
 mod deferred_calls;
 pub mod handler;
 mod handler_thread;
-/// Public, since the conformance suite asks it what a handler may do; no part of the interface.
-#[doc(hidden)]
-pub mod in_handler;
 pub mod pgas;
 pub mod prelude;
 pub mod record;

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use am_core_engine::handler::{HandlerId, HandlerSet};
 
-use crate::in_handler;
+use crate::call_guard;
 use crate::task::TaskId;
 
 pub use am_core_engine::handler::MessageName;
@@ -41,7 +41,7 @@ static RECORDER: OnceLock<Arc<dyn Recorder>> = OnceLock::new();
 /// Sets the recorder of the process. Only the first call has an effect.
 pub fn start(recorder: Arc<dyn Recorder>) {
     if RECORDER.set(recorder).is_ok() {
-        in_handler::mark_recorded();
+        call_guard::mark_recorded();
     }
 }
 
@@ -49,14 +49,14 @@ pub fn start(recorder: Arc<dyn Recorder>) {
 #[inline]
 #[must_use]
 pub fn is_on() -> bool {
-    in_handler::is_recorded()
+    call_guard::is_recorded()
 }
 
 /// Passes an event to the recorder, if the process has one. A forked copy of a task records nothing.
 #[cold]
 #[inline(never)]
 pub fn tell(event: &Event<'_>) {
-    if let Some(recorder) = RECORDER.get().filter(|_| !in_handler::is_copy()) {
+    if let Some(recorder) = RECORDER.get().filter(|_| !call_guard::is_copy()) {
         recorder.record(event);
     }
 }

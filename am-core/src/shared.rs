@@ -16,12 +16,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::buffer::{JobBuffer, RemoteAddress};
+use crate::call_guard;
 use crate::context::Context;
 use crate::counter::{Counter, CounterName, DestinationStatus};
 use crate::error::{Error, Result};
 use crate::fabric::{Fabric, NO_SPIN, Waker, World};
 use crate::handler::{HandlerSet, HandlerTable};
-use crate::in_handler;
 use crate::transfer::{AtomicOp, Width};
 use crate::turns::{Part, Turn, Turns, Waiter};
 use crate::verbs::{OwnedHandle, PollReason};
@@ -57,7 +57,7 @@ impl<F: Fabric, H: HandlerSet> Drop for Clones<F, H> {
         let mut thread = lock(&self.interrupts);
         // A copy of the task has no threads of the task. A handler on the thread may drop the last clone; the thread then ends the context.
         let is_joined = |thread: &JoinHandle<()>| {
-            !in_handler::is_copy() && thread.thread().id() != std::thread::current().id()
+            !call_guard::is_copy() && thread.thread().id() != std::thread::current().id()
         };
         self.has_interrupts.store(false, Ordering::Release);
         if let Some(thread) = thread.take().filter(is_joined) {
@@ -116,7 +116,7 @@ impl<F: Fabric, H: HandlerSet> SharedContext<F, H> {
     /// # Errors
     /// [`Error::InHandler`]; the error of `call`.
     pub fn with<R>(&self, call: impl FnOnce(&mut Context<F, H>) -> Result<R>) -> Result<R> {
-        in_handler::check("with")?;
+        call_guard::check("with")?;
         call(&mut self.inner.call())
     }
 
@@ -135,7 +135,7 @@ impl<F: Fabric, H: HandlerSet> SharedContext<F, H> {
         errors: Errors,
         mut done: impl FnMut(&mut Context<F, H>) -> Result<Option<R>>,
     ) -> Result<R> {
-        in_handler::check(call)?;
+        call_guard::check(call)?;
         let mut waiting = self.inner.call();
         let mut polls = 0;
         loop {
@@ -171,7 +171,7 @@ impl<F: Fabric, H: HandlerSet> SharedContext<F, H> {
     /// # Errors
     /// Those of [`wait_for`](Self::wait_for).
     pub fn msgpoll(&self, idle_polls_max: u32) -> Result<PollReason> {
-        in_handler::check("msgpoll")?;
+        call_guard::check("msgpoll")?;
         if let Some(error) = lock(&self.inner.met).pop_front() {
             return Err(error);
         }
@@ -194,7 +194,7 @@ impl<F: Fabric, H: HandlerSet> SharedContext<F, H> {
     /// Another thread waits for the counter in this way. A destination that the counter watches ([`Context::set_counter_watched`]) has
     /// died, or was purged (the counter may still reach the value). A removed counter; a call inside a handler.
     pub fn wait_counter_without_polling(&self, counter: Counter, val: u64) -> Result<()> {
-        in_handler::check("wait_counter_without_polling")?;
+        call_guard::check("wait_counter_without_polling")?;
         let number = CounterName::to_wire(Some(counter.name()));
         {
             let mut waited_for = lock(&self.inner.waited_for);
@@ -278,7 +278,7 @@ impl<F: Fabric + Send + 'static, H: HandlerSet + Send + 'static> SharedContext<F
     /// # Errors
     /// The thread can't be started; a call inside a handler, which would wait for itself.
     pub fn set_interrupts(&self, on: bool) -> Result<()> {
-        in_handler::check("set_interrupts")?;
+        call_guard::check("set_interrupts")?;
         let mut thread = lock(&self.inner.interrupts);
         if on == thread.is_some() {
             return Ok(());

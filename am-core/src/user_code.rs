@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 pub(crate) use am_core_engine::user_code::Panicked;
 use am_core_engine::user_code::UserCode;
 
-use crate::in_handler;
+use crate::call_guard;
 
 /// Sets the mark of [`in_handler`], and catches panics.
 #[derive(Clone, Copy, Debug)]
@@ -15,7 +15,7 @@ pub(crate) struct Guarded;
 impl UserCode for Guarded {
     #[inline(always)]
     fn run<R>(self, _kind: &'static str, code: impl FnOnce() -> R) -> Result<R, Panicked> {
-        let _mark = in_handler::Mark::set();
+        let _mark = call_guard::Mark::set();
         caught(code)
     }
 }

@@ -8,12 +8,12 @@ use am_core_engine::protocol::MessagesInLine;
 use am_core_engine::protocol::statistics::Statistics;
 
 use crate::buffer::JobBuffer;
+use crate::call_guard;
 use crate::context::Context;
 use crate::counter::Counter;
 use crate::error::{Error, Result};
 use crate::fabric::{Fabric, InLine, NO_SPIN, Peer, PeerIndex, World};
 use crate::handler::HandlerSet;
-use crate::in_handler;
 use crate::record::{self, Event, EventKind, Span};
 
 /// Longest sleep between two checks of a blocking call. An event ends the sleep at once; the limit only bounds the cost of a lost wake-up.
@@ -199,7 +199,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             // Unwind safety: code of the program panicked, and the engine does not rely on what that code left behind.
             match catch_unwind(AssertUnwindSafe(|| {
                 self.wait_for(Errors::Keep, |context| {
-                    let ended = if in_handler::is_copy() { Some(None) } else { done(context).map(Some) };
+                    let ended = if call_guard::is_copy() { Some(None) } else { done(context).map(Some) };
                     Ok(ended)
                 })
             })) {
@@ -257,7 +257,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// context's time-out.
     #[inline]
     pub fn wait_counter(&mut self, counter: Counter, val: u64) -> Result<()> {
-        if !in_handler::is_unmarked() || self.timeout.is_some() {
+        if !call_guard::is_unmarked() || self.timeout.is_some() {
             return self.wait_counter_beside(counter, val);
         }
         self.wait_until(|context| context.engine.counters.try_take(counter, val))
@@ -267,7 +267,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     #[cold]
     #[inline(never)]
     fn wait_counter_beside(&mut self, counter: Counter, val: u64) -> Result<()> {
-        in_handler::check("wait_counter")?;
+        call_guard::check("wait_counter")?;
         let _span = Span::begin("wait_counter");
         let Some(limit) = self.timeout else {
             return self.wait_until(|context| context.engine.counters.try_take(counter, val));
@@ -291,7 +291,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// # Errors
     /// Those of [`wait_counter`](Self::wait_counter), except [`Error::TimedOut`].
     pub fn wait_counter_for(&mut self, counter: Counter, val: u64, limit: Duration) -> Result<bool> {
-        in_handler::check("wait_counter_for")?;
+        call_guard::check("wait_counter_for")?;
         let _span = Span::begin("wait_counter_for");
         let begun = Instant::now();
         let left = |_| limit.checked_sub(begun.elapsed());
@@ -304,7 +304,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// # Errors
     /// A call inside a handler, or in a copy of a task.
     pub fn rest(&mut self, polls: &mut u32) -> Result<()> {
-        in_handler::check("rest")?;
+        call_guard::check("rest")?;
         let moved = self.round(Errors::Keep)?;
         self.sleep_unless(moved, polls, Errors::Keep, Duration::MAX);
         Ok(())
@@ -329,7 +329,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         &mut self,
         source: PeerIndex,
     ) -> Option<(MessagesInLine<'_, impl InLine + use<'_, F, H>>, &mut H)> {
-        if !in_handler::is_unmarked() {
+        if !call_guard::is_unmarked() {
             return None;
         }
         let Self { engine, fabric, handlers, taken_in_line, .. } = self;
@@ -344,7 +344,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// after failures ([`set_go_on`](Self::set_go_on)); a call inside a handler.
     #[inline]
     pub fn probe(&mut self) -> Result<bool> {
-        in_handler::check("probe")?;
+        call_guard::check("probe")?;
         if self.engine.attention {
             return self.probe_with_attention();
         }
@@ -387,7 +387,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     #[inline(never)]
     fn work(&mut self) -> Result<bool> {
         // A forked copy has nothing to work on: the operations are the task's, and use the task's memory.
-        if in_handler::is_copy() {
+        if call_guard::is_copy() {
             return Ok(false);
         }
         let moved = self.engine.work(&mut self.fabric, &mut self.handlers)?;

@@ -3,8 +3,8 @@
 //!
 //! A call takes its *turn* with the environment's state ([`StateCell::enter`]). A call that waits for another task gives its turn up
 //! whenever another thread wants one, and repeats its look-ups afterwards; almost all waits go through
-//! [`Turn::wait_for`](crate::message::turn::Turn::wait_for). An object's own state (a name, attributes, epochs) is in a [`Field`], which is borrowed
-//! only for a moment: never during a wait or the program's code.
+//! [`Turn::wait_for`](crate::message::turn::Turn::wait_for). An object's own state (a name, attributes, epochs) is in a [`Field`], which is
+//! borrowed only for a moment: never during a wait or the program's code.
 
 mod by_call;
 mod one_thread;

@@ -5,8 +5,8 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
 use super::{JobBuffer, RawBuffer, RawBytes, RawPieces};
+use crate::call_guard;
 use crate::error::{Error, Result};
-use crate::in_handler;
 use crate::vector::{Layout, Pieces, PiecesMut};
 
 /// Local memory that an operation borrows: a slice of bytes, a value that converts to one by reference, [`Pieces`], or [`PiecesMut`].
@@ -232,7 +232,7 @@ pub(crate) fn lend_in_scope<'env, C, R>(
 /// A fork must have just made this process, and the calling thread must be its only one. Operations begun before the fork must not be able
 /// to access this process's memory.
 pub unsafe fn mark_copied_process() {
-    in_handler::mark_copy();
+    call_guard::mark_copy();
 }
 
 fn until_ended<C>(

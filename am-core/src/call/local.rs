@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::call_guard;
 use crate::error::Result;
-use crate::in_handler;
 
 /// A value that functions of this task change ([`Context::function_on`](crate::Context::function_on)) and that the program accesses by
 /// [`with`](Self::with). Clones share the value. After a panic it stays as the panic left it.
@@ -27,10 +27,10 @@ impl<S> Local<S> {
     /// If this method is called inside a function of a call, a handler, or another `with`.
     pub fn with<R>(&self, call: impl FnOnce(&mut S) -> R) -> R {
         assert!(
-            !in_handler::is_running(),
+            !call_guard::is_running(),
             "Local::with inside a handler, a function of a call or another Local::with: the value may be in use"
         );
-        let _mark = in_handler::Mark::set();
+        let _mark = call_guard::Mark::set();
         call(&mut self.lock())
     }
 

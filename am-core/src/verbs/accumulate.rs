@@ -5,12 +5,12 @@ use am_core_engine::protocol::{End, Issued};
 
 use super::PutOptions;
 use crate::buffer::{JobBuffer, RemoteAddress};
+use crate::call_guard;
 use crate::context::Context;
 use crate::counter::CounterName;
 use crate::error::{Error, Result};
 use crate::fabric::{AtomicOp, Fabric, Width};
 use crate::handler::HandlerSet;
-use crate::in_handler;
 
 /// The operation that combines two elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +109,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         how: Accumulation,
         options: PutOptions,
     ) -> Result<()> {
-        in_handler::check("accumulate")?;
+        call_guard::check("accumulate")?;
         let begun = self.begin_accumulate(to, values, how, options)?;
         self.wait_begun(begun)?;
         self.wait_notice_sent(to.owner())

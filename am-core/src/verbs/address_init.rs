@@ -4,11 +4,11 @@ use am_core_engine::protocol::collective::CONTRIBUTION_BYTES_MAX;
 
 use super::fence::ahead;
 use crate::buffer::RemoteAddress;
+use crate::call_guard;
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::fabric::{Fabric, World};
 use crate::handler::HandlerSet;
-use crate::in_handler;
 use crate::record::Span;
 use crate::task::{Endpoint, TaskId};
 use crate::wait::Errors;
@@ -41,7 +41,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// # Errors
     /// Too many bytes, the failure of a task, a call inside a handler.
     pub fn exchange(&mut self, own: &[u8]) -> Result<Vec<Vec<u8>>> {
-        in_handler::check("exchange")?;
+        call_guard::check("exchange")?;
         let _span = Span::begin("exchange");
         if own.len() > CONTRIBUTION_BYTES_MAX {
             return Err(Error::ContributionTooLong { len: own.len(), max: CONTRIBUTION_BYTES_MAX });

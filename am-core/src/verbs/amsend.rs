@@ -4,12 +4,12 @@ use am_core_engine::protocol::{End, Issued, Outgoing, Source};
 
 use super::operation::{ByDriver, Operation, sealed::Sealed};
 use crate::buffer::RawBytes;
+use crate::call_guard;
 use crate::context::Context;
 use crate::counter::{Counter, CounterName};
 use crate::error::{Outcome, Result};
 use crate::fabric::{Fabric, Peer, World};
 use crate::handler::{Completion, Destination, HandlerId, HandlerSet, Ticket};
-use crate::in_handler;
 use crate::record;
 use crate::task::{Endpoint, Target, TaskId};
 use crate::transfer::{Gather, Gatherer, Posted};
@@ -134,7 +134,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     ) -> Result<()> {
         let target = target.seen_from(self.fabric.world().endpoint().context);
         let message = Amsend { target, handler, uhdr, options };
-        if in_handler::is_unmarked() && self.post_now(&message, udata) {
+        if call_guard::is_unmarked() && self.post_now(&message, udata) {
             Ok(())
         } else {
             self.amsend_slowly(message, udata)
@@ -151,7 +151,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     pub fn try_amsend_packet(&mut self, target: Peer, handler: HandlerId, uhdr: &[u8], udata: &[u8]) -> bool {
         let message = Amsend { target: target.endpoint, handler, uhdr, options: AmOptions::default() };
         let outgoing = message.outgoing(target.endpoint);
-        in_handler::is_unmarked_process() && self.engine.post_now(&mut self.fabric, target, &outgoing, udata)
+        call_guard::is_unmarked_process() && self.engine.post_now(&mut self.fabric, target, &outgoing, udata)
     }
 
     #[inline(always)]
@@ -173,7 +173,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// marks ([`in_handler`]).
     #[inline(never)]
     fn amsend_slowly(&mut self, message: Amsend<'_, Endpoint>, udata: &[u8]) -> Result<()> {
-        if !in_handler::is_unmarked() {
+        if !call_guard::is_unmarked() {
             // `run` refuses calls inside handlers, and records the call.
             return self.run(message, udata);
         }
@@ -205,7 +205,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         options: AmOptions,
     ) -> Result<Posted> {
         let target = target.seen_from(self.fabric.world().endpoint().context);
-        if !in_handler::is_unmarked() {
+        if !call_guard::is_unmarked() {
             return self.try_amsend_marked(Amsend { target, handler, uhdr, options }, udata);
         }
         self.try_amsend_now(Amsend { target, handler, uhdr, options }, udata)
@@ -215,7 +215,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     #[cold]
     #[inline(never)]
     fn try_amsend_marked(&mut self, message: Amsend<'_, Endpoint>, udata: &[u8]) -> Result<Posted> {
-        in_handler::check_marked("try_amsend")?;
+        call_guard::check_marked("try_amsend")?;
         let outcome = self.try_amsend_now(message, udata)?;
         if outcome == Posted::Done {
             let Amsend { target, handler, uhdr, .. } = message;
@@ -251,7 +251,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         udata: &[u8],
         piece_bytes: u32,
     ) -> Result<Posted> {
-        in_handler::check("try_amsend_in_pieces")?;
+        call_guard::check("try_amsend_in_pieces")?;
         let to = target.seen_from(self.fabric.world().endpoint().context);
         let outgoing = Amsend { target: to, handler, uhdr, options: AmOptions::default() }.outgoing(to);
         let sent = self.engine.try_in_pieces(&mut self.fabric, &outgoing, udata, piece_bytes as usize)?;
@@ -281,7 +281,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         udata: G,
         request: Option<u64>,
     ) -> Result<Outcome> {
-        in_handler::check("amsend_gather")?;
+        call_guard::check("amsend_gather")?;
         let (own, end) = (self.endpoint(), End { request, ..End::default() });
         let begun = if H::RUNS_USER_CODE {
             message.begin(self, Gather::new(udata, Guarded, own), end, ByDriver(()))
@@ -298,7 +298,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// A ticket that names no waiting message (its sender may have died), a call inside a handler; the error of the message, if
     /// `completion` does not receive it.
     pub fn accept(&mut self, ticket: Ticket, destination: Destination, completion: Completion) -> Result<()> {
-        in_handler::check("accept")?;
+        call_guard::check("accept")?;
         self.engine.accept(ticket, destination, completion, &mut self.fabric, &mut self.handlers)
     }
 
@@ -308,7 +308,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// # Errors
     /// A ticket that names no waiting message, an origin that is gone, a call inside a handler.
     pub fn refuse(&mut self, ticket: Ticket) -> Result<()> {
-        in_handler::check("refuse")?;
+        call_guard::check("refuse")?;
         self.engine.refuse_ticket(ticket, &mut self.fabric)
     }
 }

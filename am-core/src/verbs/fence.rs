@@ -2,11 +2,11 @@
 
 use am_core_engine::protocol::FenceKind;
 
+use crate::call_guard;
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::fabric::Fabric;
 use crate::handler::HandlerSet;
-use crate::in_handler;
 use crate::record::Span;
 use crate::task::Endpoint;
 use crate::wait::Errors;
@@ -21,7 +21,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// to which this context has sent since the last fence; a message that its target refused (the first one-way message since the last fence); any other error
     /// that was not reported yet; a call inside a handler.
     pub fn fence_data(&mut self, target: Option<Endpoint>) -> Result<()> {
-        in_handler::check("fence_data")?;
+        call_guard::check("fence_data")?;
         let _span = Span::begin("fence_data");
         self.fence(target, FenceKind::Data)
     }
@@ -31,7 +31,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// # Errors
     /// Those of [`fence_data`](Self::fence_data).
     pub fn fence_ops(&mut self, target: Option<Endpoint>) -> Result<()> {
-        in_handler::check("fence_ops")?;
+        call_guard::check("fence_ops")?;
         let _span = Span::begin("fence_ops");
         self.fence(target, FenceKind::Operations)
     }
@@ -44,7 +44,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// barrier, only the panic of a handler is returned at once. The next call reports other errors, since tasks that have left the barrier
     /// may have caused them.
     pub fn gfence(&mut self) -> Result<()> {
-        in_handler::check("gfence")?;
+        call_guard::check("gfence")?;
         let _span = Span::begin("gfence");
         let fenced = self.fence(None, FenceKind::Data);
         // The other tasks wait for this task even if its own messages failed.

@@ -4,12 +4,12 @@ use am_core_engine::protocol::{End, Issued};
 
 use super::operation::{ByDriver, Operation, sealed::Sealed};
 use crate::buffer::{Access, RawBuffer, RawPieces, RemoteAddress};
+use crate::call_guard;
 use crate::context::Context;
 use crate::counter::{Counter, CounterName};
 use crate::error::Result;
 use crate::fabric::Fabric;
 use crate::handler::HandlerSet;
-use crate::in_handler;
 use crate::record::{self, Span};
 use crate::vector::Layout;
 
@@ -52,7 +52,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     #[inline(always)]
     pub fn get(&mut self, from: RemoteAddress, to: &mut [u8], options: GetOptions) -> Result<()> {
         let GetOptions { origin, target } = options;
-        let may_be_at_once = in_handler::is_unmarked() && target.is_none();
+        let may_be_at_once = call_guard::is_unmarked() && target.is_none();
         if may_be_at_once && self.engine.get_at_once(&mut self.fabric, from, to) {
             self.engine.bump_own(origin);
             self.progress_at_times();
@@ -65,7 +65,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     #[inline(always)]
     pub(crate) fn get_in_passing(&mut self, from: RemoteAddress, to: &mut [u8]) -> bool {
         let is_done =
-            in_handler::is_unmarked_process() && self.engine.get_at_once(&mut self.fabric, from, to);
+            call_guard::is_unmarked_process() && self.engine.get_at_once(&mut self.fabric, from, to);
         if is_done {
             self.progress_at_times();
         }

@@ -3,11 +3,11 @@
 use crate::buffer::{
     self, Access, Closing, Executor, Exposed, JobBuffer, MappedRange, RemoteAddress, SharedMemory, SharedName,
 };
+use crate::call_guard;
 use crate::context::Context;
 use crate::error::Result;
 use crate::fabric::Fabric;
 use crate::handler::HandlerSet;
-use crate::in_handler;
 use crate::wait::Errors;
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
@@ -16,7 +16,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// # Errors
     /// `Exhausted`: the job's memory is used up. `System`. A call inside a handler.
     pub fn alloc(&mut self, len: usize) -> Result<JobBuffer> {
-        in_handler::check("alloc")?;
+        call_guard::check("alloc")?;
         self.fabric.alloc(len)
     }
 
@@ -34,7 +34,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// # Errors
     /// Those of [`expose`](Self::expose).
     pub fn expose_with(&mut self, buffer: JobBuffer, access: Access, executor: Executor) -> Result<Exposed> {
-        in_handler::check("expose")?;
+        call_guard::check("expose")?;
         let owner = self.owner();
         buffer::expose(&mut self.fabric, buffer, owner, access, executor)
     }
@@ -45,7 +45,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// # Errors
     /// `System`.
     pub fn share(&mut self, len: usize) -> Result<Option<SharedMemory>> {
-        in_handler::check("share")?;
+        call_guard::check("share")?;
         self.fabric.share(len)
     }
 
@@ -55,7 +55,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// # Errors
     /// `System`: there is no such memory, or it cannot be mapped. A call inside a handler.
     pub fn open_shared(&mut self, name: SharedName) -> Result<SharedMemory> {
-        in_handler::check("open_shared")?;
+        call_guard::check("open_shared")?;
         self.fabric.open_shared(name)
     }
 
@@ -81,7 +81,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         len: u64,
         access: Access,
     ) -> Result<Exposed> {
-        in_handler::check("expose_shared")?;
+        call_guard::check("expose_shared")?;
         let owner = self.owner();
         buffer::expose_shared(&mut self.fabric, memory, (offset, len), owner, access)
     }
@@ -98,7 +98,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         len: u64,
         call: impl FnOnce(MappedRange<'_>) -> R,
     ) -> Result<Option<R>> {
-        in_handler::check("with_mapped")?;
+        call_guard::check("with_mapped")?;
         self.engine.check_target(&mut self.fabric, at, len)?;
         let is_mapped = self.fabric.find_mapped(at, len, Access::READ_WRITE)?;
         Ok(if is_mapped { self.fabric.lend_mapped(at, len, call) } else { None })
@@ -114,7 +114,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         len: u64,
         call: impl FnOnce(MappedRange<'_>) -> R,
     ) -> Option<R> {
-        let is_allowed = in_handler::is_unmarked_process()
+        let is_allowed = call_guard::is_unmarked_process()
             && self.engine.allows_all_targets()
             && !at.grant.is_for_operation();
         if is_allowed { self.fabric.lend_mapped(at, len, call) } else { None }
@@ -127,7 +127,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// A call inside a handler, or [`Error::ForeignRegion`](crate::Error::ForeignRegion): a region that was exposed by another context,
     /// even one that had this context's number before. The region then stays exposed, and its memory is not used again.
     pub fn unexpose(&mut self, region: Exposed) -> Result<JobBuffer> {
-        in_handler::check("unexpose")?;
+        call_guard::check("unexpose")?;
         let owner = self.owner();
         let mut closing = Some(Closing::new(region));
         self.wait_for(Errors::KeepForCopy, |context| {

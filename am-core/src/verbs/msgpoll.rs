@@ -1,10 +1,10 @@
 //! `LAPI_Msgpoll`: progress up to a bound.
 
+use crate::call_guard;
 use crate::context::Context;
 use crate::error::Result;
 use crate::fabric::Fabric;
 use crate::handler::HandlerSet;
-use crate::in_handler;
 
 /// Why [`Context::msgpoll`] has returned (the flags of `lapi_msg_info_t`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// # Errors
     /// An error while making progress; a call inside a handler.
     pub fn msgpoll(&mut self, idle_polls_max: u32) -> Result<PollReason> {
-        in_handler::check("msgpoll")?;
+        call_guard::check("msgpoll")?;
         let ended_before = self.statistics().operations_ended;
         for _ in 0..idle_polls_max {
             if self.probe()? {

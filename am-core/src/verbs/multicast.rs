@@ -7,11 +7,11 @@ use am_core_engine::protocol::{End, Issued};
 use super::operation::ByDriver;
 use super::{AmOptions, Amsend, Operation};
 use crate::buffer::{RawBytes, lend};
+use crate::call_guard;
 use crate::context::Context;
 use crate::error::Result;
 use crate::fabric::Fabric;
 use crate::handler::{HandlerId, HandlerSet};
-use crate::in_handler;
 use crate::task::{Endpoint, TaskId};
 
 /// Tasks that get the same message. The list belongs to this task; dropping it frees it.
@@ -56,7 +56,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         udata: &[u8],
         options: AmOptions,
     ) -> Result<()> {
-        in_handler::check("multicast")?;
+        call_guard::check("multicast")?;
         let begun = RefCell::new(Vec::new());
         let mut first_error = Ok(());
         let start = |context: &mut Self, udata: RawBytes| {

@@ -13,11 +13,11 @@ use std::cell::Cell;
 use am_core_engine::protocol::{End, Issued};
 
 use crate::buffer::{Borrowed, JobBuffer, Owned, give, lend};
+use crate::call_guard;
 use crate::context::Context;
 use crate::error::{Error, Outcome, Result};
 use crate::fabric::Fabric;
 use crate::handler::HandlerSet;
-use crate::in_handler;
 
 /// Common trait of [`Put`](super::Put), [`Get`](super::Get) and [`Amsend`](super::Amsend): values that describe an operation without its
 /// local memory, and can be started any number of times. `M` is local memory in the form that the engine holds, without a lifetime.
@@ -79,7 +79,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// # Errors
     /// Those of the operation; a layout that does not lie inside its memory; a call inside a handler.
     pub fn run<M: Borrowed, O: Operation<M::Raw>>(&mut self, operation: O, memory: M) -> Result<()> {
-        in_handler::check(O::CALL)?;
+        call_guard::check(O::CALL)?;
         let op = Cell::new(None);
         let start = |context: &mut Self, memory| {
             if let Issued::Ongoing(key) = operation.begin(context, memory, End::held(), ByDriver(()))? {
@@ -102,7 +102,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         memory: M,
     ) -> Result<OwnedHandle, Returned> {
         let start = |context: &mut Self, memory| {
-            in_handler::check(O::CALL)?;
+            call_guard::check(O::CALL)?;
             match operation.begin(context, memory, End::held(), ByDriver(()))? {
                 Issued::Ongoing(op) => Ok(op),
                 Issued::Done => {
@@ -136,7 +136,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         memory: M,
         request: Option<u64>,
     ) -> Result<Outcome> {
-        in_handler::check(O::CALL)?;
+        call_guard::check(O::CALL)?;
         operation.begin(self, memory, End { request, ..End::default() }, ByDriver(())).map(Issued::outcome)
     }
 
@@ -161,7 +161,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// # Errors
     /// A handle of another context, a call inside a handler.
     pub fn wait_owned(&mut self, handle: OwnedHandle) -> Result<(JobBuffer, Result<()>)> {
-        in_handler::check("wait_owned")?;
+        call_guard::check("wait_owned")?;
         self.check_handle(&handle)?;
         match self.wait_op(handle.op) {
             (result, Some(buffer)) => Ok((buffer, result.map(|_| ()))),

@@ -1,10 +1,10 @@
 //! `LAPI_Purge_totask` and `LAPI_Resume_totask`: ends all operations with a peer, and allows new ones.
 
+use crate::call_guard;
 use crate::context::Context;
 use crate::error::Result;
 use crate::fabric::Fabric;
 use crate::handler::HandlerSet;
-use crate::in_handler;
 use crate::task::Target;
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
@@ -20,7 +20,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// A target that the job does not have, a call inside a handler; an error of an ended operation, other than the purge, that is reported
     /// nowhere else.
     pub fn purge_totask(&mut self, target: impl Target) -> Result<()> {
-        in_handler::check("purge_totask")?;
+        call_guard::check("purge_totask")?;
         let target = target.seen_from(self.endpoint().context);
         let target = self.fabric.peer(target)?;
         let Self { engine, fabric, handlers, .. } = self;
@@ -32,7 +32,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// # Errors
     /// An unknown target, a call inside a handler.
     pub fn resume_totask(&mut self, target: impl Target) -> Result<()> {
-        in_handler::check("resume_totask")?;
+        call_guard::check("resume_totask")?;
         let target = target.seen_from(self.endpoint().context);
         let target = self.fabric.peer(target)?;
         self.engine.resume(target);

@@ -4,12 +4,12 @@ use am_core_engine::protocol::{End, Issued};
 
 use super::operation::{ByDriver, Operation, sealed::Sealed};
 use crate::buffer::{Access, RawBytes, RawPieces, RemoteAddress};
+use crate::call_guard;
 use crate::context::Context;
 use crate::counter::{Counter, CounterName};
 use crate::error::Result;
 use crate::fabric::{Fabric, Posted};
 use crate::handler::HandlerSet;
-use crate::in_handler;
 use crate::record;
 use crate::vector::Layout;
 
@@ -57,7 +57,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     #[inline(always)]
     pub fn put(&mut self, to: RemoteAddress, bytes: &[u8], options: PutOptions) -> Result<()> {
         let PutOptions { origin, target, completion } = options;
-        if !in_handler::is_unmarked() || completion.is_some() {
+        if !call_guard::is_unmarked() || completion.is_some() {
             // `put_long` refuses calls inside handlers, and records the call.
             return self.put_long(to, bytes, origin, target, completion);
         }
@@ -81,7 +81,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     #[inline(always)]
     pub(crate) fn put_in_passing(&mut self, to: RemoteAddress, bytes: &[u8]) -> bool {
         let is_done =
-            in_handler::is_unmarked_process() && self.engine.put_at_once(&mut self.fabric, to, bytes);
+            call_guard::is_unmarked_process() && self.engine.put_at_once(&mut self.fabric, to, bytes);
         if is_done {
             self.engine.statistics.puts += 1;
         }

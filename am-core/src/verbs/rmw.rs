@@ -3,12 +3,12 @@
 use am_core_engine::protocol::{End, Issued};
 
 use crate::buffer::{Access, RemoteAddress};
+use crate::call_guard;
 use crate::context::Context;
 use crate::counter::Counter;
 use crate::error::{Error, Result};
 use crate::fabric::{AtomicOp, Fabric, Width};
 use crate::handler::HandlerSet;
-use crate::in_handler;
 use crate::record::{self, Span};
 
 /// An rmw under way: its result can be taken once.
@@ -38,7 +38,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// target; a call inside a handler.
     #[inline(always)]
     pub fn rmw(&mut self, at: RemoteAddress, width: Width, operation: AtomicOp) -> Result<u64> {
-        let may_be_at_once = in_handler::is_unmarked();
+        let may_be_at_once = call_guard::is_unmarked();
         if may_be_at_once && let Some(old) = self.engine.rmw_at_once(&mut self.fabric, at, width, operation) {
             self.progress_at_times();
             return Ok(old);
@@ -54,7 +54,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         width: Width,
         operation: AtomicOp,
     ) -> Option<u64> {
-        if !in_handler::is_unmarked_process() {
+        if !call_guard::is_unmarked_process() {
             return None;
         }
         let old = self.engine.rmw_at_once(&mut self.fabric, at, width, operation)?;
@@ -75,7 +75,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             self.progress_in_passing();
             return Ok(old);
         }
-        in_handler::check("rmw")?;
+        call_guard::check("rmw")?;
         let _span = Span::begin("rmw");
         let op = self.begin_rmw(at, width, operation, None)?;
         self.progress_in_passing();
@@ -95,13 +95,13 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         origin: Option<Counter>,
     ) -> Result<RmwHandle> {
         let context = self.identity;
-        if in_handler::is_unmarked()
+        if call_guard::is_unmarked()
             && let Some(old) = self.rmw_mapped(at, width, operation)
         {
             self.engine.bump_own(origin);
             return Ok(RmwHandle { state: State::Ended(old), context });
         }
-        in_handler::check("rmw_nonblocking")?;
+        call_guard::check("rmw_nonblocking")?;
         let op = self.begin_rmw(at, width, operation, origin)?;
         Ok(RmwHandle { state: State::Begun(op), context })
     }
@@ -132,11 +132,11 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         operation: AtomicOp,
         origin: Option<Counter>,
     ) -> Result<()> {
-        if in_handler::is_unmarked() && self.rmw_mapped(at, width, operation).is_some() {
+        if call_guard::is_unmarked() && self.rmw_mapped(at, width, operation).is_some() {
             self.engine.bump_own(origin);
             return Ok(());
         }
-        in_handler::check("rmw_nonfetching")?;
+        call_guard::check("rmw_nonfetching")?;
         record::moved("rmw", at.task, width.bytes());
         let end = End { origin, ..End::default() };
         self.engine.atomic(&mut self.fabric, at, width, operation, end).map(|_| ())

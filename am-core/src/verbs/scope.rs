@@ -7,12 +7,12 @@ use am_core_engine::protocol::{End, Issued};
 
 use super::operation::{ByDriver, Operation};
 use crate::buffer::{Borrowed, Loans, RemoteAddress, lend_in_scope};
+use crate::call_guard;
 use crate::context::Context;
 use crate::counter::Counter;
 use crate::error::Result;
 use crate::fabric::{AtomicOp, Fabric, Width, World};
 use crate::handler::HandlerSet;
-use crate::in_handler;
 
 /// Operations inside [`Context::scope`], on memory that is borrowed until the scope's end. Meanwhile the program uses the scope in place of
 /// the context, which is lent to the scope.
@@ -35,7 +35,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     where
         H: std::fmt::Debug,
     {
-        in_handler::check("scope")?;
+        call_guard::check("scope")?;
         let ops = RefCell::new(VecDeque::new());
         let next = || ops.borrow_mut().pop_front();
         let first_error = RefCell::new(None);
@@ -44,7 +44,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             |context, loans| body(&mut Scope { context, loans, ops: &ops }),
             |context, unwinds| {
                 // If a forked copy of the task unwinds out of a scope, the operations are the task's, not the copy's.
-                let unwinds = unwinds && !in_handler::is_copy();
+                let unwinds = unwinds && !call_guard::is_copy();
                 if unwinds {
                     for &op in &*ops.borrow() {
                         let Context { engine, fabric, handlers, .. } = &mut *context;
@@ -72,7 +72,7 @@ impl<'env, F: Fabric, H: HandlerSet> Scope<'_, 'env, F, H> {
     /// # Errors
     /// Those of [`Context::run`].
     pub fn start<M: Borrowed + 'env, O: Operation<M::Raw>>(&mut self, operation: O, memory: M) -> Result<()> {
-        in_handler::check(O::CALL)?;
+        call_guard::check(O::CALL)?;
         let memory = self.loans.lend(memory)?;
         if let Issued::Ongoing(op) = operation.begin(self.context, memory, End::held(), ByDriver(()))? {
             self.ops.borrow_mut().push_back(op);

@@ -6,13 +6,13 @@
     reason = "contexts are below 16 and packets below 4 GiB, both bounded when the job is made"
 )]
 
+mod convert;
 mod in_line;
 mod kept_grants;
 #[expect(unsafe_code, reason = "turns am-core's buffers into checked ranges, and back")]
 mod memory;
 mod peers;
 mod refusals;
-mod terms;
 
 use std::collections::HashMap;
 
@@ -33,10 +33,10 @@ use am_via_nic::{
 use am_via_nic::{DeviceError, ViState};
 use am_via_shm::{CheckedRange, Storing};
 
+use convert::{claim, for_operation, handle, own_address, registration, remote, rights, wrong};
 use in_line::ViInLine;
 use kept_grants::{Added, KeptGrants};
 use peers::Peers;
-use terms::{claim, for_operation, handle, own_address, registration, remote, rights, wrong};
 
 pub use am_via_nic::CreditPlan;
 

@@ -7,7 +7,7 @@ use am_via_nic::Device;
 use am_via_nic::{ClaimFault, DeviceError};
 
 use super::ViaFabric;
-use super::terms::wrong;
+use super::convert::wrong;
 
 impl<D: Device> ViaFabric<D> {
     /// The error for a context that its task has closed or whose memory it has taken back, with the failure that ends the job.

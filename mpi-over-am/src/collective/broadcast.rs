@@ -1,7 +1,7 @@
 //! The broadcast.
 //!
-//! Short data use a [tree](crate::message::tree), which has few hops. Long data use a chain, in pieces: each task sends one piece on while it
-//! receives the next, so the time hardly grows with the number of tasks.
+//! Short data use a [tree](crate::message::tree), which has few hops. Long data use a chain, in pieces: each task sends one piece on while
+//! it receives the next, so the time hardly grows with the number of tasks.
 
 use super::{Plan, as_bytes};
 use crate::data::buffer::RecvData;

@@ -1,9 +1,9 @@
 //! The reduction to one task.
 //!
-//! Short vectors are combined along a [tree](crate::message::tree) whose top is the task that gets the result. If the operation does not commute,
-//! the top is rank 0, which sends the result on. For long vectors each task reduces a chunk, and the root collects the chunks. Two tasks
-//! use the tree for vectors of any length if the operation commutes, piece by piece: each byte is sent once, and combined directly from the
-//! packet in which it arrives.
+//! Short vectors are combined along a [tree](crate::message::tree) whose top is the task that gets the result. If the operation does not
+//! commute, the top is rank 0, which sends the result on. For long vectors each task reduces a chunk, and the root collects the chunks. Two
+//! tasks use the tree for vectors of any length if the operation commutes, piece by piece: each byte is sent once, and combined directly
+//! from the packet in which it arrives.
 
 use super::chunks::pieces;
 use super::plan::Others;

@@ -1,5 +1,5 @@
-//! Messages: envelopes, protocols, matching and early arrivals; the requests' table, the environment's state with the turns of its calls, and
-//! the progress of what runs by itself.
+//! Messages: envelopes, protocols, matching and early arrivals; the requests' table, the environment's state with the turns of its calls,
+//! and the progress of what runs by itself.
 
 pub(crate) mod attached_buffers;
 pub(crate) mod board;

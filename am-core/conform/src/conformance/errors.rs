@@ -436,7 +436,7 @@ fn in_handler<F: Fabric>(context: &mut Context<F>) {
     let told = Shared::<Vec<&'static str>>::new();
     let in_handler = told.clone();
     let handler = register(context, move |_| {
-        match am_core::in_handler::check("amsend") {
+        match am_core::call_guard::check("amsend") {
             Err(Error::InHandler { call }) => in_handler.with(|told| told.push(call)),
             other => panic!("a handler may communicate: {other:?}"),
         }
@@ -445,7 +445,7 @@ fn in_handler<F: Fabric>(context: &mut Context<F>) {
     context.amsend(next(context), handler, &[], &[], AmOptions::default()).expect("amsend");
     until(context, &mut || told.with(|told| !told.is_empty()));
     assert_eq!(told.take(), ["amsend"]);
-    assert!(am_core::in_handler::check("amsend").is_ok(), "calls are allowed again after the handler");
+    assert!(am_core::call_guard::check("amsend").is_ok(), "calls are allowed again after the handler");
 }
 
 fn tickets<F: Fabric>(context: &mut Context<F>) {

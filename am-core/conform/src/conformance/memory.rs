@@ -3,10 +3,10 @@
 use super::Check;
 use super::common::{everyone, next, pattern, previous};
 use am_core::buffer::{Access, Grant, RemoteAddress};
+use am_core::call_guard;
 use am_core::context::Context;
 use am_core::error::{Error, Fault};
 use am_core::fabric::{AtomicOp, Fabric, Width};
-use am_core::in_handler;
 use am_core::task::ContextNumber;
 use am_core::{GetOptions, PutOptions};
 
@@ -98,7 +98,7 @@ fn mapped_ranges<F: Fabric>(context: &mut Context<F>) {
     assert!(found.is_err() || !is_mapped && matches!(found, Ok(None)), "no task has this context");
     let again = context.try_with_mapped(to.plus(40), 24, |range| range.len());
     // Marks are never cleared, so a process without marks had none in the call before. Other tests of the process may run handlers.
-    if again.is_some() || in_handler::is_unmarked_process() {
+    if again.is_some() || call_guard::is_unmarked_process() {
         assert_eq!(again, is_mapped.then_some(24), "the region was found before");
     }
     context.gfence().expect("gfence");

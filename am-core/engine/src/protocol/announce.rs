@@ -2,10 +2,10 @@
 //! arrive as pieces if this task cannot access it. Messages that wait for their destination are handled here as well.
 
 use super::arrival::{Packet, run_header, unknown_handler};
-use super::cold::Cold;
 use super::outstanding::{End, Op, State};
 use super::packet::{self, Announcement, FIRST, Fields, Kind, MessageHead, PIECE_HEAD_BYTES, pack};
 use super::reassembly::{Incoming, Stage, Tail, capacity_of};
+use super::slow_path::FollowUp;
 use super::statistics::Statistics;
 use super::{Engine, granted, malformed};
 use crate::buffer::{Access, Arrived, Executor, ExposedRange, Grant, JobBuffer, RemoteAddress};
@@ -93,7 +93,7 @@ impl<U: UserCode> Engine<U> {
             tail,
             failed: None,
         };
-        self.later(Cold::New(Box::new(incoming)));
+        self.later(FollowUp::New(Box::new(incoming)));
         Ok(())
     }
 
@@ -381,7 +381,7 @@ impl<U: UserCode> Engine<U> {
             incoming.failed.get_or_insert_with(|| Box::new(error));
         }
         if whole {
-            self.later(Cold::Whole(key));
+            self.later(FollowUp::Whole(key));
         }
         Ok(())
     }
@@ -399,7 +399,7 @@ impl<U: UserCode> Engine<U> {
         incoming.failed.get_or_insert_with(|| Box::new(Error::Refused { target: packet.from.endpoint, why }));
         // The origin expects no answer.
         incoming.tail = Tail::NOTHING;
-        self.later(Cold::Whole(key));
+        self.later(FollowUp::Whole(key));
         Ok(())
     }
 
@@ -485,10 +485,10 @@ pub(crate) fn keep_whole(
     head: MessageHead,
     here: Arrived<'_>,
     completion: Completion,
-) -> Cold {
+) -> FollowUp {
     let len = here.len() as u64;
     let tail = Tail { reserved: false, ..Tail::of_whole(class, head) };
-    Cold::New(Box::new(Incoming {
+    FollowUp::New(Box::new(Incoming {
         source,
         len,
         capacity: len,
@@ -545,7 +545,8 @@ fn destination_of_put<F: Fabric>(fabric: &F, packet: Packet<'_>, uhdr: &[u8], le
         }
         Some(code) if packet::scattered_layout(code, fields).is_none() => {
             let words = granted(fabric, grant, offset, len, Access::WRITE)?;
-            let operation = u16::try_from(code).ok().and_then(|code| super::ask::atomic_of(code, 0, 0));
+            let operation =
+                u16::try_from(code).ok().and_then(|code| super::owner_operations::atomic_of(code, 0, 0));
             let Some((width, operation)) = operation else {
                 return Err(malformed(packet.from, "an accumulation with an unknown operation"));
             };

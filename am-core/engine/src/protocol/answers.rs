@@ -2,9 +2,9 @@
 
 use super::outstanding::State;
 use super::packet::{self, FIRST, Kind, pack};
-use super::segment::{From, Stream};
+use super::piece_stream::{From, Stream};
 use super::statistics::Statistics;
-use super::{Cold, Engine, Packet, malformed};
+use super::{Engine, FollowUp, Packet, malformed};
 use crate::buffer::InlineBytes;
 use crate::counter::CounterName;
 use crate::error::{Error, Refusal, Result};
@@ -40,9 +40,9 @@ impl<U: UserCode> Engine<U> {
         self.counters.note_received(CounterName::from_wire(first), packet.from.endpoint.task);
         let bumped = self.bump_claimed(first).and(self.bump_claimed(second));
         self.later(match bumped {
-            Ok(()) => Cold::EndOp { op, result: Ok(0) },
+            Ok(()) => FollowUp::EndOp { op, result: Ok(0) },
             // The message is complete even if a counter was wrong.
-            Err(error) => Cold::EndOpWith { op, met: Box::new(error) },
+            Err(error) => FollowUp::EndOpWith { op, met: Box::new(error) },
         });
         Ok(())
     }
@@ -80,7 +80,7 @@ impl<U: UserCode> Engine<U> {
         };
         match self.ops.with_peer(op, packet.from).map(|op| &mut op.state) {
             Some(State::Atomic { posted: false, .. }) => {
-                self.later(Cold::EndOp { op, result: Ok(value) });
+                self.later(FollowUp::EndOp { op, result: Ok(value) });
                 Ok(())
             }
             Some(State::Asked { to, received }) => {
@@ -88,7 +88,7 @@ impl<U: UserCode> Engine<U> {
                 let early = || malformed(packet.from, "the end of a get before its last byte");
                 // No more pieces will come in either case.
                 let result = if is_whole { Ok(value) } else { Err(early()) };
-                self.later(Cold::EndOp { op, result });
+                self.later(FollowUp::EndOp { op, result });
                 Ok(())
             }
             _ => Err(malformed(packet.from, "an answer that this task did not ask for")),
@@ -132,7 +132,7 @@ impl<U: UserCode> Engine<U> {
         };
         match self.ops.with_peer(op, packet.from) {
             Some(record) if !record.is_posted() => {
-                self.later(Cold::EndOp { op, result: Err(error) });
+                self.later(FollowUp::EndOp { op, result: Err(error) });
                 Ok(())
             }
             _ => Err(error),
@@ -161,7 +161,7 @@ impl<U: UserCode> Engine<U> {
     pub(crate) fn refuse_later(&mut self, origin: Peer, class: Class, op: u32, error: Error) {
         Statistics::add(&mut self.statistics.packets_refused, 1);
         let answered = class == Class::Request;
-        self.later(Cold::Refuse { origin, answered, op, error: Box::new(error) });
+        self.later(FollowUp::Refuse { origin, answered, op, error: Box::new(error) });
     }
 }
 

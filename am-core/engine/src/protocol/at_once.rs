@@ -2,7 +2,7 @@
 //! is recorded, and no packet is sent. If a function here declines, the general path carries the operation out, or says why it cannot.
 
 use super::Engine;
-use super::ask::has_operation;
+use super::owner_operations::has_operation;
 use crate::buffer::{Access, RemoteAddress};
 use crate::fabric::Fabric;
 use crate::transfer::{AtomicOp, Width};

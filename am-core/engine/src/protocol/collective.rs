@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use super::answers::refusal;
 use super::outstanding::{End, Op, State};
 use super::packet::{self, FIRST, Fields, Kind, SECOND, pack};
-use super::{Cold, Engine, FRONT_BYTES_MAX, Packet, malformed};
+use super::{Engine, FRONT_BYTES_MAX, FollowUp, Packet, malformed};
 use crate::buffer::InlineBytes;
 use crate::error::{Refusal, Result};
 use crate::fabric::{Fabric, Peer};
@@ -93,7 +93,7 @@ impl<U: UserCode> Engine<U> {
             return Ok(());
         }
         let (label, bytes) = self.answer_of_fence(fence);
-        self.later(Cold::Answer(packet.from, label, bytes));
+        self.later(FollowUp::Answer(packet.from, label, bytes));
         Ok(())
     }
 
@@ -152,7 +152,7 @@ impl<U: UserCode> Engine<U> {
         let record = op.and_then(|op| self.ops.with_peer(op, packet.from));
         match (op, record.map(|record| &record.state)) {
             (Some(op), Some(State::Fence)) => {
-                self.later(Cold::EndOp { op, result: Ok(0) });
+                self.later(FollowUp::EndOp { op, result: Ok(0) });
                 Ok(())
             }
             _ => Err(malformed(packet.from, "the answer to a fence that this task did not ask for")),

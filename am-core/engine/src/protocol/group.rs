@@ -4,9 +4,9 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 
 use super::Engine;
-use super::ask::atomic_code;
 use super::outgoing::Issued;
 use super::outstanding::{Data, End, Op, State};
+use super::owner_operations::atomic_code;
 use super::packet::{self, pack};
 use super::send::{Started, refuse_operation_grant};
 use crate::buffer::{Executor, PacketWriter, Range, RawBuffer, RawBytes, RawPieces, RemoteAddress};

@@ -6,28 +6,28 @@
 mod announce;
 mod answers;
 mod arrival;
-mod ask;
 mod at_once;
-mod cold;
 pub mod collective;
-mod due_handlers;
+mod completions;
+mod direct_receive;
 mod failure;
 mod group;
-mod in_line;
 mod in_pieces;
 mod outgoing;
 mod outstanding;
+mod owner_operations;
 pub mod packet;
 mod pending;
+mod per_peer;
+mod piece_stream;
 mod purge;
 pub mod reassembly;
 mod receive;
-mod segment;
 mod send;
 mod send_now;
 mod slab;
+mod slow_path;
 pub mod statistics;
-mod tally;
 mod wait_facts;
 
 use alloc::borrow::ToOwned;
@@ -44,24 +44,24 @@ use crate::task::{Endpoint, TaskId};
 use crate::user_code::UserCode;
 
 pub use arrival::{Front, Packet};
-use cold::Cold;
 pub use collective::FenceKind;
 use collective::{Barriers, Exchanges, FenceWaiting};
-use due_handlers::AfterThread;
-pub use due_handlers::ThreadJob;
-pub use in_line::MessagesInLine;
+use completions::AfterThread;
+pub use completions::ThreadJob;
+pub use direct_receive::MessagesInLine;
 pub use outgoing::{Issued, Outgoing};
 pub use outstanding::{Data, End, Ended, Op, Outstanding};
 use packet::{Announcement, MessageHead};
 pub use pending::Pending;
+use per_peer::Tally;
+pub use per_peer::UnfencedPeers;
+use piece_stream::Streams;
 pub use purge::Purges;
 use reassembly::Incoming;
-use segment::Streams;
 pub use send::Source;
 use slab::Slab;
+use slow_path::FollowUp;
 use statistics::Statistics;
-use tally::Tally;
-pub use tally::Touched;
 
 /// Maximum bytes of a user header (LAPI's `MAX_UHDR_SZ`).
 pub(crate) const UHDR_BYTES_MAX: usize = 960;
@@ -82,9 +82,9 @@ pub struct Engine<U: UserCode> {
     busy: bool,
     /// Whether blocking calls have to check further: a task has failed, an error waits to be reported, or a purge drops packets.
     pub attention: bool,
-    due: Option<Cold>,
+    due: Option<FollowUp>,
     /// The peers to which something was sent that the next fence with them must wait for.
-    pub touched: Touched,
+    pub touched: UnfencedPeers,
     /// Packets that wait for credits.
     pub pending: Pending,
     /// Operations under way.
@@ -146,7 +146,7 @@ impl<U: UserCode> Engine<U> {
             busy: false,
             attention: false,
             due: None,
-            touched: Touched::default(),
+            touched: UnfencedPeers::default(),
             pending: Pending::default(),
             ops: Outstanding::default(),
             incoming: Slab::new("unfinished incoming messages"),

@@ -6,10 +6,10 @@
 
 use super::Engine;
 use super::packet::{self, FIRST, Kind, pack};
+use super::per_peer::Tally;
 use super::reassembly::Ranges;
 use super::slab::Slab;
 use super::statistics::Statistics;
-use super::tally::Tally;
 use crate::buffer::{Grant, InlineBytes, JobBuffer, PacketWriter, RawBuffer, RawBytes, RemoteAddress};
 use crate::counter::{Counter, CounterName};
 use crate::error::{Error, Refusal, Result};

@@ -9,9 +9,9 @@
 
 use super::outstanding::State;
 use super::packet::{self, Kind, SECOND, THIRD, pack};
+use super::piece_stream::From;
 use super::reassembly::Stage;
-use super::segment::From;
-use super::{Cold, Engine, Packet, malformed};
+use super::{Engine, FollowUp, Packet, malformed};
 use crate::error::{Error, Result};
 use crate::fabric::{Fabric, Peer};
 use crate::handler::HandlerSet;
@@ -125,7 +125,7 @@ impl<U: UserCode> Engine<U> {
         packet.fields()?;
         match packet::handler_of(packet.label) {
             SECOND if packet.class == Class::Request => {
-                self.later(Cold::Purged(packet.from));
+                self.later(FollowUp::Purged(packet.from));
                 Ok(())
             }
             THIRD => {

@@ -4,9 +4,9 @@
 //! 2. The caller releases the packet's slot, then calls [`Engine::carry_out`] with what is due.
 
 use super::arrival::{Origin, Packet, parse_message, run_header, unknown_handler};
-use super::cold::Cold;
 use super::packet::{self, Fields, Kind, MessageHead};
 use super::reassembly::Tail;
+use super::slow_path::FollowUp;
 use super::{Engine, announce, granted, malformed, stale, unknown_counter};
 use crate::buffer::{Access, Arrived, ExposedRange, Grant, InlineBytes};
 use crate::counter::CounterName;
@@ -28,7 +28,7 @@ pub(crate) enum Due {
     /// A message has arrived whole, with a plain completion.
     Plain(PlainEnd),
     /// Something else, noted in the engine.
-    Cold,
+    FollowUp,
 }
 
 /// The end of a message whose answer is plain.
@@ -60,7 +60,7 @@ impl<U: UserCode> Engine<U> {
             self.receive_notice(packet)
         } else {
             self.receive_other(fabric, handlers, packet.origin(), packet.front, packet.rest);
-            Due::Cold
+            Due::FollowUp
         }
     }
 
@@ -78,7 +78,7 @@ impl<U: UserCode> Engine<U> {
         match due {
             Due::Nothing => Ok(()),
             Due::Plain(end) => self.end_plain(end, fabric, handlers),
-            Due::Cold => self.carry_out_cold(fabric, handlers),
+            Due::FollowUp => self.carry_out_cold(fabric, handlers),
         }
     }
 
@@ -92,7 +92,7 @@ impl<U: UserCode> Engine<U> {
     ) -> Due {
         let Some((head, uhdr, here)) = parse_message(packet) else {
             self.refuse_message(packet.origin());
-            return Due::Cold;
+            return Due::FollowUp;
         };
         let len = here.len() as u64;
         if handlers.consume(packet::handler_of(packet.label), packet.from.endpoint, uhdr, here) {
@@ -109,7 +109,7 @@ impl<U: UserCode> Engine<U> {
             Some(Answer::Plain(answer)) => answer,
             Some(Answer::Full(destination, completion)) => {
                 self.settle(fabric, packet.origin(), head, (destination, completion), here);
-                return Due::Cold;
+                return Due::FollowUp;
             }
             None => return self.refused(packet, unknown_handler(packet.label, &message, handlers)),
         };
@@ -182,7 +182,7 @@ impl<U: UserCode> Engine<U> {
         head: MessageHead,
         (destination, completion): (Destination, Completion),
         here: Arrived<'_>,
-    ) -> Result<Cold> {
+    ) -> Result<FollowUp> {
         let mut buffer = None;
         let placed = match destination {
             Destination::Nowhere => 0,
@@ -214,7 +214,7 @@ impl<U: UserCode> Engine<U> {
         let delivered =
             Delivered { source: source.endpoint, len, placed: placed as u64, buffer, outcome: Ok(()) };
         let tail = Tail::of_whole(class, head);
-        Ok(Cold::Complete { source, completion, delivered, tail })
+        Ok(FollowUp::Complete { source, completion, delivered, tail })
     }
 
     /// Stores the data of a short put, and bumps its counter.
@@ -223,14 +223,14 @@ impl<U: UserCode> Engine<U> {
         let mut fields = Fields(packet.front);
         let (Some(names), Some(offset), Some(counter)) = (fields.u64(), fields.u64(), fields.u64()) else {
             self.refuse_message(packet.origin());
-            return Due::Cold;
+            return Due::FollowUp;
         };
         let data = fields.0;
         let grant = Grant { region: names as u32, generation: (names >> 32) as u32 };
         if grant.is_for_operation() || !packet.rest.is_empty() {
             let owner = fabric.world().endpoint().task;
             self.refuse_put((packet.origin(), owner), grant, offset, data.len() + packet.rest.len());
-            return Due::Cold;
+            return Due::FollowUp;
         }
         match granted(fabric, grant, offset, data.len() as u64, Access::WRITE) {
             Ok(to) => to.fill_from(data),
@@ -246,7 +246,7 @@ impl<U: UserCode> Engine<U> {
             Some(counter) => self.count(packet, counter),
             None => {
                 self.refuse_message(packet.origin());
-                Due::Cold
+                Due::FollowUp
             }
         }
     }
@@ -265,7 +265,7 @@ impl<U: UserCode> Engine<U> {
     #[inline(always)]
     fn refused(&mut self, packet: Packet<'_>, error: Error) -> Due {
         self.refuse_packet(packet.origin(), error);
-        Due::Cold
+        Due::FollowUp
     }
 
     #[cold]

@@ -1,8 +1,8 @@
 //! Begins operations. Nothing here blocks: a packet without a credit is queued, and sent later.
 
-use super::ask::{atomic_code, has_operation, operands};
 use super::outgoing::{FrontBytes, Issued, Outgoing};
 use super::outstanding::{Data, End, Op, State};
+use super::owner_operations::{atomic_code, has_operation, operands};
 use super::packet::{self, Announcement, FIRST, Kind, MessageHead, PUT_BY_PIECES, pack};
 use super::pending::Queued;
 use super::statistics::Statistics;

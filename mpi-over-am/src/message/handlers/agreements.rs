@@ -1,4 +1,5 @@
-//! The agreements of this task's communicators ([`crate::message::consensus`]): their messages, and the requests that wait for their decisions.
+//! The agreements of this task's communicators ([`crate::message::consensus`]): their messages, and the requests that wait for their
+//! decisions.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};

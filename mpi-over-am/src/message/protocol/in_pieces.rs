@@ -1,6 +1,6 @@
 //! Messages in pieces: several packets, which are sent together, at once or when there are credits for all of them. The receiver copies one
-//! piece while the sender copies the next, or a network to another host carries all of them as one message. [`handlers`](crate::message::handlers)
-//! receives them.
+//! piece while the sender copies the next, or a network to another host carries all of them as one message.
+//! [`handlers`](crate::message::handlers) receives them.
 
 use am_core::error::Outcome;
 use am_core::fabric::{Fabric, Posted};
@@ -98,9 +98,9 @@ pub(super) fn send_soon<F: Fabric>(state: &mut State<F>, route: Route, bytes: &[
 }
 
 /// Sends a message as two packets if that is faster, although one packet can hold it; returns whether the message was sent. The message
-/// must have more than [`UNSPLIT_BYTES_MAX`](crate::message::route::UNSPLIT_BYTES_MAX) bytes. Two packets are faster if the tasks share a cache
-/// and the receiver waits for the message, as it probably does if it has answered the last message. In a stream of messages, the receiver
-/// copies one message while the sender copies the next, and more packets only take more time.
+/// must have more than [`UNSPLIT_BYTES_MAX`](crate::message::route::UNSPLIT_BYTES_MAX) bytes. Two packets are faster if the tasks share a
+/// cache and the receiver waits for the message, as it probably does if it has answered the last message. In a stream of messages, the
+/// receiver copies one message while the sender copies the next, and more packets only take more time.
 #[inline(never)]
 pub(super) fn try_send_split<F: Fabric>(state: &mut State<F>, route: Route, bytes: &[u8]) -> bool {
     let budget = &mut state.handlers().budget;

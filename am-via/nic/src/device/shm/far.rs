@@ -14,8 +14,8 @@ mod line;
 mod link;
 mod links;
 mod reads;
-mod strangers;
 mod thread;
+mod unconnected;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -33,8 +33,8 @@ use link::{Closing, Link};
 use links::Links;
 pub(super) use reads::Question;
 use reads::Reads;
-use strangers::Strangers;
 use thread::{NetworkThread, REST_MAX, Waiting};
+use unconnected::Strangers;
 
 use crate::device::{Claim, DeviceError, Endpoint, MemHandle};
 

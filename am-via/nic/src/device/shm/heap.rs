@@ -15,7 +15,7 @@ use am_via_shm::Mapping;
 use am_via_shm::allocator::{self, LargeBlock, LargeBlocks};
 use am_via_shm::{Block, CheckedRange, Heap, block_len};
 
-use super::{files, left};
+use super::{files, stale_registrations};
 
 /// Blocks of at least this size return their pages to the system when they are freed, and are zero when they are allocated again.
 const PUNCH_FROM_BYTES: usize = 1 << 20;
@@ -30,7 +30,7 @@ pub struct OwnHeap {
 
 impl OwnHeap {
     /// Maps the heap file of this task, once for all its contexts. First closes what an earlier user of the files has left open
-    /// (module `left`); then offers the memory to the program's allocator.
+    /// (module `stale_registrations`); then offers the memory to the program's allocator.
     ///
     /// # Errors
     /// A file of the job cannot be opened or mapped.
@@ -41,7 +41,7 @@ impl OwnHeap {
         if let Some(heap) = current.upgrade().filter(|heap| is_same(&heap.file, &file)) {
             return Ok(heap);
         }
-        left::close(job)?;
+        stale_registrations::close(job)?;
         let mapping = files::open_heap(job, job.task())?;
         if let Ok(file) = file.try_clone() {
             mapping.keep_in_copies_from(file);

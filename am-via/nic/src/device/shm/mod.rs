@@ -9,15 +9,15 @@
 )]
 
 mod connecting;
+mod control_events;
 mod far;
 mod files;
 mod heap;
 mod in_line;
-mod left;
 mod mapped;
 mod pinned;
 mod pipes;
-mod rare;
+mod stale_registrations;
 mod world;
 
 use std::collections::BTreeSet;

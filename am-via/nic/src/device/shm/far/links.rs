@@ -7,7 +7,7 @@ use am_via_shm::layout::{REGIONS_PER_CONTEXT, RING_LINES};
 use super::kind::{Kind, sender};
 use super::link::{Closing, Link, part_bytes};
 use super::reads::{KEY_MESSAGE_BYTES, KeyMessage, Reads};
-use super::strangers::Strangers;
+use super::unconnected::Strangers;
 use crate::device::{Endpoint, NICS_MAX};
 
 #[derive(Debug)]

@@ -33,7 +33,7 @@ impl Tally {
 
 /// The peers to which packets were sent since the last fence with them.
 #[derive(Debug, Default)]
-pub struct Touched {
+pub struct UnfencedPeers {
     marks: Vec<Mark>,
     /// The marked peers, in the order of their first packets.
     list: Vec<Peer>,
@@ -49,7 +49,7 @@ enum Mark {
     Data,
 }
 
-impl Touched {
+impl UnfencedPeers {
     #[inline(always)]
     fn of(&self, peer: Peer) -> Mark {
         self.marks.get(peer.index.0 as usize).copied().unwrap_or_default()

@@ -16,7 +16,7 @@ use packet::Kind;
 /// The work that remains after a packet, except a plain completion of a whole message. The engine keeps it, so that the result of
 /// [`Engine::receive`] stays in registers.
 #[derive(Debug)]
-pub(super) enum Cold {
+pub(super) enum FollowUp {
     /// A message is complete, and its completion is not a plain one.
     Complete { source: Peer, completion: Completion, delivered: Delivered, tail: Tail },
     /// A message was announced, or arrived whole and waits for its destination.
@@ -80,7 +80,7 @@ impl<U: UserCode> Engine<U> {
             (Kind::Withdraw, packet::FOURTH) => self.handle_broken_off(packet),
             (Kind::Withdraw, _) => match packet.fields()?.u32() {
                 Some(op) if packet.class == Class::Request => {
-                    self.later(Cold::Withdraw { origin: packet.from, op });
+                    self.later(FollowUp::Withdraw { origin: packet.from, op });
                     Ok(())
                 }
                 _ => Err(malformed(packet.from, "a withdrawal without its number")),
@@ -101,7 +101,7 @@ impl<U: UserCode> Engine<U> {
     }
 
     /// Notes what [`carry_out_cold`](Self::carry_out_cold) has to do for the packet.
-    pub(super) fn later(&mut self, due: Cold) {
+    pub(super) fn later(&mut self, due: FollowUp) {
         self.due = Some(due);
     }
 
@@ -114,20 +114,20 @@ impl<U: UserCode> Engine<U> {
     ) -> Result<()> {
         match self.due.take() {
             None => Ok(()),
-            Some(Cold::Complete { source, completion, delivered, tail }) => {
+            Some(FollowUp::Complete { source, completion, delivered, tail }) => {
                 self.deliver(completion, source, delivered, tail, fabric, handlers)
             }
-            Some(Cold::New(incoming)) => self.begin_incoming(*incoming, fabric, handlers),
-            Some(Cold::Whole(key)) => self.end_incoming(key, fabric, handlers),
-            Some(Cold::EndOp { op, result }) => self.end_op(op, result, fabric, handlers),
-            Some(Cold::EndOpWith { op, met }) => {
+            Some(FollowUp::New(incoming)) => self.begin_incoming(*incoming, fabric, handlers),
+            Some(FollowUp::Whole(key)) => self.end_incoming(key, fabric, handlers),
+            Some(FollowUp::EndOp { op, result }) => self.end_op(op, result, fabric, handlers),
+            Some(FollowUp::EndOpWith { op, met }) => {
                 self.end_op(op, Ok(0), fabric, handlers)?;
                 Err(*met)
             }
-            Some(Cold::Answer(origin, label, bytes)) => {
+            Some(FollowUp::Answer(origin, label, bytes)) => {
                 self.send_control(fabric, origin, Class::Answer, label, bytes)
             }
-            Some(Cold::Refuse { origin, answered, op, error }) => {
+            Some(FollowUp::Refuse { origin, answered, op, error }) => {
                 if answered {
                     self.refuse(fabric, origin, Class::Answer, op, Refusal::of(&error))?;
                 }
@@ -137,8 +137,8 @@ impl<U: UserCode> Engine<U> {
                     error => Err(error),
                 }
             }
-            Some(Cold::Purged(peer)) => self.be_purged(peer, fabric, handlers),
-            Some(Cold::Withdraw { origin, op }) => self.withdraw(origin, op, fabric, handlers),
+            Some(FollowUp::Purged(peer)) => self.be_purged(peer, fabric, handlers),
+            Some(FollowUp::Withdraw { origin, op }) => self.withdraw(origin, op, fabric, handlers),
         }
     }
 

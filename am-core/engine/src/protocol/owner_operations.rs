@@ -1,8 +1,8 @@
 //! Gets and rmws that only the owner of the memory can carry out: the owner's side.
 
 use super::packet::{self, FIRST, Fields, Kind, pack};
-use super::segment::{From, Stream};
-use super::{Cold, Engine, Packet, granted, malformed};
+use super::piece_stream::{From, Stream};
+use super::{Engine, FollowUp, Packet, granted, malformed};
 use crate::buffer::{Access, Grant};
 use crate::error::{Error, Result};
 use crate::fabric::Fabric;
@@ -151,7 +151,7 @@ impl<U: UserCode> Engine<U> {
         match value {
             Ok(value) => {
                 let told = pack([&op.to_le_bytes(), &value.to_le_bytes()]);
-                self.later(Cold::Answer(packet.from, packet::label(Kind::Told, FIRST), told));
+                self.later(FollowUp::Answer(packet.from, packet::label(Kind::Told, FIRST), told));
             }
             Err(error) => self.refuse_later(packet.from, packet.class, op, error),
         }
