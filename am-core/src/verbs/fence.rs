@@ -18,8 +18,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     ///
     /// # Errors
     /// A dead target, or the failure of any task unless [`set_go_on`](Self::set_go_on) was called; a closed context of a task of this world
-    /// to which this context has sent since the last fence; a message that its target refused (the first one-way message since the last fence); any other error
-    /// that was not reported yet; a call inside a handler.
+    /// to which this context has sent since the last fence; a message that its target refused (the first one-way message since the last
+    /// fence); any other error that was not reported yet; a call inside a handler.
     pub fn fence_data(&mut self, target: Option<Endpoint>) -> Result<()> {
         call_guard::check("fence_data")?;
         let _span = Span::begin("fence_data");
