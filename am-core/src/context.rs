@@ -50,6 +50,8 @@ pub struct Context<F: Fabric, H: HandlerSet = HandlerTable> {
     pub(crate) calls_at_once: u32,
     /// Whether the program goes on after the failure of a task.
     pub(crate) go_on: bool,
+    /// Whether this task may share something with tasks of other worlds.
+    pub(crate) is_connected: bool,
     /// How long a wait for a counter lasts without any arrival before it fails.
     pub(crate) timeout: Option<Duration>,
     /// What the layer above waits for: see [`describe_wait`](Self::describe_wait).
@@ -145,6 +147,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             taken_in_line: 0,
             calls_at_once: 0,
             go_on: false,
+            is_connected: true,
             timeout: None,
             described: None,
         }
@@ -291,8 +294,10 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         endpoint.check(self.tasks_end(), self.limits().contexts_max).map_err(Error::no_such_endpoint)
     }
 
-    /// Says whether this task shares anything with tasks of other worlds, which its failure then concerns.
-    pub fn set_connected(&self, is_connected: bool) {
+    /// Says whether this task shares anything with tasks of other worlds, which its failure then concerns. If not, fences of all targets
+    /// do not ask these tasks, which may end when they like.
+    pub fn set_connected(&mut self, is_connected: bool) {
+        self.is_connected = is_connected;
         self.fabric.world().set_connected(is_connected);
     }
 

@@ -53,6 +53,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     }
 
     fn fence(&mut self, target: Option<Endpoint>, kind: FenceKind) -> Result<()> {
+        let all = target.is_none();
         let targets = match target {
             Some(target) => {
                 vec![self.engine.target(&mut self.fabric, target)?]
@@ -60,8 +61,11 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             None => self.engine.touched.list(),
         };
         for &target in &targets {
+            let is_foreign = self.is_of_another_world(target.endpoint.task);
             self.wait_for(Errors::Failures, |context| {
-                Ok((!context.engine.is_busy_with(target)).then_some(()))
+                let is_over = !context.engine.is_busy_with(target)
+                    || is_foreign && context.has_ended(target.endpoint.task);
+                Ok(is_over.then_some(()))
             })?;
         }
         let mut asked = Vec::with_capacity(targets.len());
@@ -74,6 +78,11 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
                 continue;
             }
             if self.engine.is_dead(target.endpoint.task) {
+                continue;
+            }
+            // Nothing that is stored there concerns this task any more, and the other task may end meanwhile.
+            if all && !self.is_connected && self.is_of_another_world(target.endpoint.task) {
+                self.engine.touched.clear(target);
                 continue;
             }
             // It is unknown whether the operations with a closed context were completed, so its error is reported.

@@ -172,6 +172,8 @@ impl HostLauncher<'_> {
             let Some(other) = self.index(task) else { continue };
             if self.watches[other].ended.is_none() && cause != Cause::Exited(0) {
                 self.watches[other].killed = true;
+                // Nobody tells of its end any more, and it may hold something of other tasks.
+                self.job.mark_ended_alone(task);
                 spawn::members_below(self.process(other).pid).signal(libc::SIGKILL);
             }
         }
