@@ -161,9 +161,9 @@ impl<F: Fabric, L: LockPolicy> Drop for Common<F, L> {
             let under_way = handlers.attached.end(self.context_id);
             under_way.into_iter().for_each(|request| handlers.requests.detach(request));
             state.started.remove(&(self.context_id + Space::Collective as u32));
-            let State { context, schedules, .. } = &mut *state;
+            let State { context, schedules, context_ids, .. } = &mut *state;
             schedules.boards.remove(context, self.board);
-            worlds::let_go(context);
+            worlds::let_go(context, context_ids);
         }
     }
 }

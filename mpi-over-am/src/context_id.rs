@@ -127,6 +127,12 @@ impl ContextIds {
         ))
     }
 
+    /// Whether a communicator of this task has a context id that `task` has given. As long as that is so, no other task may have the number
+    /// of `task`: it could give the id again.
+    pub(crate) fn has_of(&self, task: TaskId) -> bool {
+        self.used.iter().any(|id| id / SPACES / self.counts == task.0)
+    }
+
     /// Notes that the communicator has ended.
     pub(crate) fn end(&mut self, number: u32) {
         self.used.remove(&number);

@@ -13,6 +13,7 @@ use crate::communicator::info::Info;
 use crate::error::{Error, ErrorClass, Result};
 use crate::group::Group;
 use crate::job::{self, ProgramToStart};
+use crate::message::state::State;
 use crate::policy::LockPolicy;
 
 const CALL: &str = "spawn";
@@ -94,7 +95,11 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         if root >= self.size() {
             return Err(Error::UnknownRoot { root, size: self.size() });
         }
-        worlds::let_go(&mut self.state()?.context);
+        {
+            let mut state = self.state()?;
+            let State { context, context_ids, .. } = &mut *state;
+            worlds::let_go(context, context_ids);
+        }
         let (told, tasks) = self.ask_as_root(commands, root)?;
         if told.first == Told::FAILED {
             let class = if told.class == 1 { ErrorClass::UnsupportedOperation } else { ErrorClass::Spawn };

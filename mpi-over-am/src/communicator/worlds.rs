@@ -4,6 +4,7 @@ use am_core::Context;
 use am_core::fabric::Fabric;
 use am_core::task::TaskId;
 
+use crate::context_id::ContextIds;
 use crate::group::Group;
 use crate::message::handlers::MpiHandlers;
 
@@ -32,9 +33,9 @@ pub(super) fn hold<F: Fabric>(context: &mut Context<F, MpiHandlers>, groups: [&G
     }
 }
 
-/// Forgets the tasks that have ended and that are in no communicator any more. Called after a communicator has ended, and before tasks are
-/// started.
-pub(super) fn let_go<F: Fabric>(context: &mut Context<F, MpiHandlers>) {
+/// Forgets the tasks that have ended, are in no communicator any more, and gave the context id of none. Called after a communicator has
+/// ended, and before tasks are started.
+pub(super) fn let_go<F: Fabric>(context: &mut Context<F, MpiHandlers>, ids: &ContextIds) {
     if is_alone(context) {
         return;
     }
@@ -43,7 +44,7 @@ pub(super) fn let_go<F: Fabric>(context: &mut Context<F, MpiHandlers>) {
     context.set_connected(has_foreign);
     for task in context.held_and_ended() {
         let is_named = context.handlers().peers.groups().any(|group| group.rank_of(task).is_some());
-        if is_named {
+        if is_named || ids.has_of(task) {
             continue;
         }
         match context.forget(task) {

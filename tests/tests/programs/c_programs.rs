@@ -106,6 +106,7 @@ programs! {
     c_hello
     c_levels
     c_objects
+    c_kept_parts
     c_processes
     c_requests
     c_sessions

@@ -46,7 +46,7 @@ pub(crate) struct Agreements {
     /// The number of the next agreement of each communicator.
     next: HashMap<u64, u32>,
     /// Lists of which a part has arrived, by their senders. A sender sends one after the other.
-    begun: HashMap<u32, Vec<u8>>,
+    pub(super) begun: HashMap<u32, Vec<u8>>,
     /// Maximum bytes of a list that one message holds.
     part_bytes_max: usize,
 }

@@ -73,6 +73,7 @@ impl Failures {
 
     /// Forgets that a task was lost: another task may get its number, and no communicator has the lost one any more.
     pub(super) fn forget(&mut self, task: TaskId) {
+        self.agreements.begun.remove(&task.0);
         let Some(at) = self.lost.iter().position(|&(lost, _)| lost == task) else { return };
         self.lost.remove(at);
         for end in self.acknowledged.values_mut().filter(|end| **end > at) {
