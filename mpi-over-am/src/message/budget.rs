@@ -171,10 +171,7 @@ impl Budget {
     #[inline(always)]
     #[must_use]
     pub(crate) fn keep(&mut self, task: u32, footprint: u64) -> bool {
-        if task as usize >= self.peers.len() {
-            self.make_room(task);
-        }
-        let Some(peer) = self.peers.get_mut(task as usize) else { return false };
+        let Some(peer) = self.peers.get_mut(task as usize) else { return self.keep_first(task, footprint) };
         let kept = peer.kept + footprint + self.entry_bytes;
         let is_within = kept <= self.window;
         if is_within {
@@ -198,6 +195,16 @@ impl Budget {
         if let Some(peer) = self.peers.get_mut(task as usize) {
             peer.kept = peer.kept.saturating_sub(footprint + self.entry_bytes);
         }
+    }
+
+    /// Like [`keep`](Self::keep), for a task that has no account yet.
+    #[cold]
+    #[inline(never)]
+    fn keep_first(&mut self, task: u32, footprint: u64) -> bool {
+        self.make_room(task);
+        let (window, needed) = (self.window, footprint + self.entry_bytes);
+        let peer = self.peers.get_mut(task as usize).filter(|_| needed <= window);
+        peer.map(|peer| peer.kept = needed).is_some()
     }
 
     /// Whether one more announced message of `task` may wait for its receive; if so, counts it.
