@@ -218,6 +218,7 @@ fn is_read(function: &str) -> bool {
 fn count_of(function: &str, array: &str) -> Fallible<String> {
     let of_neighbors = function.to_lowercase().contains("neighbor");
     Ok(match (function.trim_end_matches("_c"), array) {
+        ("MPI_Comm_spawn_multiple", _) => "crate::conversions::at_root(count, root, comm)".to_owned(),
         (_, "array_of_info" | "array_of_types") => "count".to_owned(),
         ("MPI_Type_get_contents", _) => "max_datatypes".to_owned(),
         ("MPI_T_event_get_info", _) => "num_elements.as_ref().map_or(0, |&len| len)".to_owned(),

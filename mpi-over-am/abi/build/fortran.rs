@@ -360,6 +360,7 @@ fn argument(routine: &mut Routine, prototype: &Prototype, parameter: &Parameter)
 fn count_of(function: &str, array: &str) -> Fallible<&'static str> {
     Ok(match (function.trim_end_matches("_c"), array) {
         ("MPI_Waitsome" | "MPI_Testsome" | "MPI_Request_get_status_some", _) => "*incount",
+        ("MPI_Comm_spawn_multiple", _) => "convert::at_root(*count, *root, *comm)",
         (_, "array_of_requests" | "array_of_info" | "array_of_types") => "*count",
         ("MPI_Type_get_contents", _) => "*max_datatypes",
         (name, "sendtypes") if name.to_lowercase().contains("neighbor") => "convert::neighbors(*comm).1",

@@ -131,6 +131,13 @@ fn peers(comm: MPI_Comm, of_neighbors: bool) -> (i64, i64) {
     }
 }
 
+/// Length of an array that only the root of the communicator must give.
+pub(crate) fn at_root(count: c_int, root: c_int, comm: MPI_Comm) -> i64 {
+    let known = crate::state::enter("MPI_Comm_spawn_multiple").ok().and_then(|mpi| mpi.communicator(comm));
+    let rank = known.as_ref().map(|object| object.communicator.rank());
+    if rank.is_some() && rank == u32::try_from(root).ok() { i64::from(count) } else { 0 }
+}
+
 /// Length of a collective's array of send types; 0 if the data are sent in place.
 pub(crate) fn send_types(sendbuf: *const c_void, comm: MPI_Comm, of_neighbors: bool) -> i64 {
     if sendbuf.addr() == MPI_IN_PLACE { 0 } else { peers(comm, of_neighbors).0 }

@@ -83,6 +83,9 @@ programs! {
     all_types "o_types"
     all_windows "o_windows"
     one_sided "w_one_sided"
+    processes "c_processes"
+    all_processes "o_processes"
+    special_statuses "x_special_statuses"
 }
 
 /// One job: the first task was built for MPICH, the second for Open MPI, the third for the standard's interface. The launcher says so.

@@ -227,15 +227,6 @@ mod variables {
     static MPI_WEIGHTS_EMPTY: Address = Address(EMPTY);
     #[unsafe(no_mangle)]
     static MPI_T_PVAR_ALL_HANDLES: MPI_T_pvar_handle = ALL_HANDLES;
-    /// The special Fortran addresses: programs in C compare with them what a Fortran routine has handed on.
-    #[unsafe(no_mangle)]
-    static mut MPI_F_STATUS_IGNORE: Address = Address(0);
-    #[unsafe(no_mangle)]
-    static mut MPI_F_STATUSES_IGNORE: Address = Address(0);
-    #[unsafe(no_mangle)]
-    static mut MPI_F08_STATUS_IGNORE: Address = Address(0);
-    #[unsafe(no_mangle)]
-    static mut MPI_F08_STATUSES_IGNORE: Address = Address(0);
 }
 
 /// `MPI_DUP_FN` and its counterparts, which programs hand back to the library.

@@ -115,6 +115,13 @@ pub(crate) unsafe fn peers(comm: c_int) -> c_int {
     }
 }
 
+/// Length of an array that only the root of the communicator must give.
+pub(crate) unsafe fn at_root(count: c_int, root: c_int, comm: c_int) -> c_int {
+    let (comm, mut rank) = (MPI_Comm::from_integer(comm).to_raw(), 0);
+    let is_root = unsafe { PMPI_Comm_rank(comm, &raw mut rank) } == MPI_SUCCESS && rank == root;
+    if is_root { count } else { 0 }
+}
+
 /// Length of a collective's array of send types; 0 if the array is ignored, since the data are sent in place.
 pub(crate) unsafe fn senders(sendbuf: *const c_void, comm: c_int) -> c_int {
     unsafe { if sentinels::buffer(sendbuf).addr() == MPI_IN_PLACE { 0 } else { peers(comm) } }

@@ -45,6 +45,40 @@ blocks! {
     mpiprivc_ 2
 }
 
+/// A variable that holds the address of one of Fortran's special statuses. The dynamic linker fills in the address of the program's block.
+#[cfg(not(face = "standard"))]
+#[repr(transparent)]
+struct SpecialStatus(*const c_void);
+
+// SAFETY: the address is only compared.
+#[cfg(not(face = "standard"))]
+unsafe impl Sync for SpecialStatus {}
+
+/// The variables with which programs in C compare the statuses that a Fortran routine has handed on (MPI 5.0 section 19.3.5).
+#[cfg(not(face = "standard"))]
+macro_rules! special_statuses {
+    ($($name:ident $block:ident $offset:literal)*) => { $(
+        #[unsafe(no_mangle)]
+        static $name: SpecialStatus = SpecialStatus((&raw const $block).cast::<u8>().wrapping_add($offset).cast());
+    )* };
+}
+
+#[cfg(face = "mpich")]
+special_statuses! {
+    MPI_F_STATUS_IGNORE mpipriv1_ 8
+    MPI_F_STATUSES_IGNORE mpipriv2_ 0
+    MPI_F08_STATUS_IGNORE mpipriv1_ 8
+    MPI_F08_STATUSES_IGNORE mpipriv2_ 0
+}
+
+#[cfg(face = "openmpi")]
+special_statuses! {
+    MPI_F_STATUS_IGNORE mpi_fortran_status_ignore_ 0
+    MPI_F_STATUSES_IGNORE mpi_fortran_statuses_ignore_ 0
+    MPI_F08_STATUS_IGNORE mpi_fortran_status_ignore_ 0
+    MPI_F08_STATUSES_IGNORE mpi_fortran_statuses_ignore_ 0
+}
+
 /// Defines the addresses of variables: their block, and their offset in it.
 macro_rules! variables {
     ($($variable:ident $block:ident $offset:literal)*) => { $(
