@@ -49,7 +49,7 @@ pub struct UnderWay {
 
 impl fmt::Display for UnderWay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A wait until something is so, whoever makes it so.
+        // This wait has a condition, and no peer that alone can fulfil it.
         if self.partner.is_none() && self.details.starts_with("until ") {
             return write!(f, "{} {}", self.what, self.details);
         }

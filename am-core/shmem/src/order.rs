@@ -1,7 +1,7 @@
 //! The order of operations (OpenSHMEM 1.6, section 9.12).
 //!
-//! Stores to PEs of this host are in order where the machine orders stores, and are done when their call returns. To other hosts am-core
-//! orders nothing by itself, so its fence orders and completes.
+//! Stores to PEs of this host are in order where the machine orders stores, and are done when their call returns. am-core does not
+//! order operations on PEs of other hosts, so for those a fence here waits until they are complete.
 
 use std::ffi::c_int;
 use std::sync::atomic::{Ordering, fence as barrier};

@@ -121,7 +121,7 @@ fn sleep(call: &str, world: &world::World, holds: &mut dyn FnMut() -> bool, abou
             context.describe_wait(Some(about));
         }
         let must_end = exit.is_some_and(|word| word.load(Ordering::Acquire) != 0);
-        // Whoever has rung has taken the word back.
+        // A PE that has rung has reset the word, so it is set again before each sleep.
         let is_over = must_end || holds() || !falls_asleep(world, holds);
         if is_over {
             context.describe_wait(None);

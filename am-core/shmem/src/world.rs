@@ -136,7 +136,7 @@ impl World {
     pub(crate) fn end() -> Option<Box<Self>> {
         FAST.pes.store(0, Ordering::Release);
         let world = WORLD.swap(std::ptr::null_mut(), Ordering::AcqRel);
-        // SAFETY: `begin` has leaked the box; the pointer was taken out, so nobody else frees it.
+        // SAFETY: the pointer comes from `Box::leak` in `begin`. The swap returns it to one caller only, which therefore owns the box.
         (!world.is_null()).then(|| unsafe { Box::from_raw(world) })
     }
 
@@ -279,7 +279,7 @@ pub(crate) fn ring(pe: u32) {
     if let Some(world) = try_world()
         && world.asleep(pe).is_none_or(|word| word.swap(0, Ordering::Relaxed) != 0)
     {
-        // A PE that cannot be rung looks again by itself after a while.
+        // If the ring fails, the sleeper wakes when its time limit ends, and looks again.
         let _ = world.shared.with(|context| context.ring(Endpoint::new(TaskId(pe), ContextNumber(0))));
     }
 }

@@ -243,8 +243,8 @@ fn a_launcher_of_another_version_is_named_as_such() {
     assert!(error.to_string().contains("build it again"), "{error}");
 }
 
-/// A task takes back that the job goes on after failures, and then fails (`MPI_Abort`), while the notices are collected: whoever is told of
-/// the failure has been told before that the job ends.
+/// `MPI_Abort` first records that the job no longer goes on after failures, and then fails. If this happens while notices are collected,
+/// each host gets the first notice before the second.
 #[test]
 fn no_notice_of_a_failure_is_before_that_of_the_end_of_a_job_that_went_on() {
     const TASKS: u32 = 200;

@@ -128,7 +128,7 @@ impl JobOwner {
     /// The caller has [freed](Self::free) what could be freed.
     ///
     /// # Errors
-    /// There is no room for so many tasks; the system's error.
+    /// [`JobError::NoRoom`]: the job cannot have so many tasks. [`JobError::System`]: the files of a task could not be made.
     pub fn make_world(&self, programs: &[u32]) -> Result<u32, JobError> {
         let count: u32 = programs.iter().fold(0, |sum, &tasks| sum.saturating_add(tasks));
         let first = self.room_for(count).ok_or(JobError::NoRoom { asked: count, max: TASKS_MAX })?;

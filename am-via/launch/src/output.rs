@@ -24,7 +24,7 @@ use am_via_os::poll;
 /// Longest line that is forwarded whole, in bytes. A longer one is forwarded in pieces, so that a task that never ends its line does not
 /// use up the launcher's memory.
 const LINE_BYTES_MAX: usize = 16 << 20;
-/// What the forwarding thread is told: there are more outputs; there will be no more; end at once.
+/// An order to the forwarding thread: forward these outputs, too; end when all outputs have ended; end at once.
 const MORE: u8 = b'+';
 const NO_MORE: u8 = b'-';
 const STOP: u8 = b'x';

@@ -105,7 +105,7 @@ mod tests {
         assert!(names.contains(&"shmem_long_p".to_owned()) && names.contains(&"shmem_put128".to_owned()));
     }
 
-    /// What OpenSHMEM 1.5's tables 3, 5, 6, 7 and 8 say: so many types a call.
+    /// Each call exists for as many types as tables 3, 5, 6, 7 and 8 of OpenSHMEM 1.5 list.
     #[test]
     fn calls_have_the_types_of_the_standard() {
         let calls = calls();

@@ -172,7 +172,7 @@ impl HostLauncher<'_> {
             let Some(other) = self.index(task) else { continue };
             if self.watches[other].ended.is_none() && cause != Cause::Exited(0) {
                 self.watches[other].killed = true;
-                // Nobody tells of its end any more, and it may hold something of other tasks.
+                // Its death is not handled again, and tasks whose numbers it holds are freed only if it is marked.
                 self.job.mark_ended_alone(task);
                 spawn::members_below(self.process(other).pid).signal(libc::SIGKILL);
             }
