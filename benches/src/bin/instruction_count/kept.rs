@@ -6,8 +6,12 @@ use am_examples::Failure;
 
 /// The file of the kept counts.
 pub(crate) const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/instruction_counts.txt");
-/// Maximum difference between a count and the kept one.
-pub(crate) const TOLERANCE_PERCENT: u32 = 3;
+
+/// Maximum difference between a count and the kept one, in percent. A collective of three tasks is counted more roughly: while the counted
+/// task waits for the answer to what it sent, it looks as often as the other two, which run beside it, leave it time for.
+pub(crate) fn tolerance_percent(name: &str) -> f64 {
+    if name.ends_with("/3") { 10.0 } else { 3.0 }
+}
 
 /// Counts, with the version of their compiler.
 pub(crate) struct Kept {
@@ -79,7 +83,7 @@ impl Kept {
     pub(crate) fn compare(&self, name: &str, bytes: usize, count: f64) -> Comparison {
         match self.rows.iter().find(|row| row.0 == name && row.1 == bytes) {
             None => Comparison::Missing,
-            Some(&(_, _, kept)) if (count / kept - 1.0).abs() * 100.0 > f64::from(TOLERANCE_PERCENT) => {
+            Some(&(_, _, kept)) if (count / kept - 1.0).abs() * 100.0 > tolerance_percent(name) => {
                 Comparison::Differs { kept }
             }
             Some(&(_, _, kept)) => Comparison::Same { kept },

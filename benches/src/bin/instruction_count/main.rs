@@ -203,7 +203,8 @@ fn count_all(arguments: &Arguments) -> Result<(), Failure> {
             let judged = judged(name, bytes, count);
             println!("{name:<22} {bytes:>6} {count:>23.1} {judged:<11} {comparison}");
             if matches!(comparison, Comparison::Differs { .. } | Comparison::Missing) {
-                differ.push(format!("{name} of {bytes} bytes"));
+                let tolerance = kept::tolerance_percent(name);
+                differ.push(format!("{name} of {bytes} bytes differs by more than {tolerance} %"));
             }
             counts.keep(name, bytes, count);
         }
@@ -226,10 +227,9 @@ fn count_all(arguments: &Arguments) -> Result<(), Failure> {
     }
     if arguments.check && comparable && !differ.is_empty() {
         return Err(Failure::Wrong(format!(
-            "{} differ from {} by more than {} %; if this is intended, keep the new counts with --write, in a commit that says why",
+            "{} from {}; if this is intended, keep the new counts with --write, in a commit that says why",
             differ.join(", "),
-            kept::FILE,
-            kept::TOLERANCE_PERCENT
+            kept::FILE
         )));
     }
     Ok(())
