@@ -265,9 +265,11 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.fabric.world().world()
     }
 
-    /// Notes that this task may name `task` as a target, so that no other task gets that number, until [`forget`](Self::forget).
-    pub fn hold(&self, task: TaskId) {
-        self.fabric.world().hold(task);
+    /// Notes that this task may name `task` as a target, so that no other task gets that number, until [`forget`](Self::forget). Returns
+    /// whether the job has such a task, which may have ended: `false` if the number was given up before this call.
+    #[must_use]
+    pub fn hold(&self, task: TaskId) -> bool {
+        self.fabric.world().hold(task)
     }
 
     /// The tasks that this task has named, or that have sent to it, and that have ended.

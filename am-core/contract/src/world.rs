@@ -51,8 +51,11 @@ pub trait World {
         0
     }
 
-    /// Notes that this task may name `task` as a target, so that no other task gets that number, until the fabric's `forget`.
-    fn hold(&self, _task: TaskId) {}
+    /// Notes that this task may name `task` as a target, so that no other task gets that number, until the fabric's `forget`. Returns
+    /// whether the job has such a task, which may have ended.
+    fn hold(&self, task: TaskId) -> bool {
+        task.0 < self.num_tasks()
+    }
 
     /// The tasks that this task holds and that have ended.
     fn held_and_ended(&self) -> Vec<TaskId> {

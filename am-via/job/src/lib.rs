@@ -26,6 +26,7 @@ mod entries;
 mod error;
 mod failure;
 mod foreign;
+mod hazards;
 mod heap;
 #[expect(unsafe_code, reason = "descriptors that the launcher passes on")]
 mod invitation;
@@ -75,6 +76,7 @@ pub use carrier::{Carrier, TaskFile};
 pub use error::JobError;
 pub use failure::{Cause, Failure, signal_of_shell};
 pub use foreign::abort as abort_by_launcher;
+pub use hazards::HazardLines;
 pub use log::log_as_asked;
 pub use notice::JobNotice;
 pub use owner::{JobOwner, JobPlan, Record};

@@ -275,3 +275,86 @@ fn no_notice_of_a_failure_is_before_that_of_the_end_of_a_job_that_went_on() {
         });
     }
 }
+
+/// A task that only looks at what others copy, before it gives up memory, keeps no number from being given again, and sees the lines of the
+/// task that has the number now.
+#[test]
+fn looking_at_hazard_lines_holds_no_task() {
+    use am_via_shm::layout::CONTEXTS_MAX;
+    use am_via_shm::regions;
+
+    let owner = owner(1);
+    let job = attach_to(&owner, 0).unwrap();
+    let mut hazards = HazardLines::default();
+    let names = |hazards: &mut HazardLines| {
+        let lines: Vec<_> = hazards.of_all(&job).unwrap().map(|(task, line)| (task, line.clone())).collect();
+        let named = lines.iter().filter(|(_, line)| regions::names_memory_of(line, 0));
+        (lines.len(), named.map(|(task, _)| *task).collect::<Vec<_>>())
+    };
+    let contexts = CONTEXTS_MAX as usize;
+    assert_eq!(names(&mut hazards), (contexts, vec![]));
+    for _ in 0..3 {
+        assert_eq!(owner.make_world(&[1]).unwrap(), 1, "the number is used again");
+        let child = attach_to(&owner, 1).unwrap();
+        assert_eq!(names(&mut hazards), (2 * contexts, vec![]));
+        let own = child.hazard_lines(1).unwrap();
+        own[0].copying.store(1 << 32 | 6, Ordering::Release); // region 5 of task 0
+        assert_eq!(
+            names(&mut hazards),
+            (2 * contexts, vec![1]),
+            "the line of the task that has the number now"
+        );
+        drop(child);
+        assert!(owner.free_unless_held(1, |_| false), "task 0 holds nothing of it");
+        assert_eq!(names(&mut hazards), (contexts, vec![]));
+    }
+}
+
+/// Holding a task, and giving its number up, exclude each other: a bit that comes too late is no hold of the next task.
+#[test]
+fn a_number_that_is_held_is_not_given_up() {
+    let owner = owner(2);
+    let job = attach_to(&owner, 0).unwrap();
+    assert_eq!(owner.make_world(&[1]).unwrap(), 2);
+    assert!(job.hold(2) && job.hold(1));
+    assert!(!owner.free_unless_held(2, |_| false), "task 0 holds it");
+    assert_eq!(owner.world_size(2), 1, "it is as it was");
+    assert!(owner.free_unless_held(2, |task| task == 0), "its holder has ended");
+    assert!(!job.hold(2), "there is no such task now");
+    assert_eq!(owner.make_world(&[1]).unwrap(), 2);
+    assert!(owner.free_unless_held(2, |_| false), "nobody holds the next task with the number");
+}
+
+/// One task holds and lets go, while the launcher makes tasks and gives up their numbers: while a task is held, its number stays its own.
+#[test]
+fn holders_and_the_launcher_agree() {
+    let owner = owner(1);
+    let job = attach_to(&owner, 0).unwrap();
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let holder = scope.spawn(|| {
+            let mut held = 0_u32;
+            while !is_over.load(Ordering::Relaxed) {
+                if job.hold(1) {
+                    let world = job.world_of(1);
+                    assert!(world.is_some(), "a held task was given up");
+                    for _ in 0..50 {
+                        assert_eq!(job.world_of(1), world, "a held task's number went to another one");
+                    }
+                    job.let_go(1);
+                    held += 1;
+                }
+            }
+            held
+        });
+        for _ in 0..100 {
+            assert_eq!(owner.make_world(&[1]).unwrap(), 1);
+            std::thread::yield_now();
+            while !owner.free_unless_held(1, |_| false) {
+                std::hint::spin_loop();
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+        println!("held {} times", holder.join().unwrap());
+    });
+}

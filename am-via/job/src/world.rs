@@ -49,6 +49,13 @@ impl Job {
         self.own_entry().world.load(Ordering::Relaxed)
     }
 
+    /// The number of a task's world, which tells tasks apart that have had the same number; `None` if the job has no such task now.
+    pub(super) fn world_of(&self, task: u32) -> Option<u32> {
+        // Acquire: pairs with the Release in `JobOwner::make_tasks`: the entry is written.
+        let entry = self.table.get(task).filter(|entry| entry.world_size.load(Ordering::Acquire) != 0);
+        entry.map(|entry| entry.world.load(Ordering::Relaxed))
+    }
+
     /// The index of this task's program among those that were started together.
     #[must_use]
     pub fn program(&self) -> u32 {
@@ -79,19 +86,16 @@ impl Job {
         self.header.vis.load(Ordering::Relaxed)
     }
 
-    /// Notes that this task holds something of another, whose number no other task may get meanwhile.
-    pub fn hold(&self, task: u32) {
-        if let Some(entry) = self.later(task) {
-            entry.hold(self.task);
-        }
+    /// Notes that this task holds something of another, whose number no other task gets meanwhile. Returns whether the job has such a task.
+    #[must_use]
+    pub fn hold(&self, task: u32) -> bool {
+        task < self.began_with() || self.table.get(task).is_some_and(|entry| entry.hold(self.task))
     }
 
-    /// Notes that both tasks hold something of each other: this task is about to make a connection.
-    pub fn hold_both(&self, task: u32) {
-        self.hold(task);
-        if let Some(entry) = self.later(self.task) {
-            entry.hold(task);
-        }
+    /// Notes that both tasks hold something of each other: this task is about to make a connection. Returns whether the job has both tasks.
+    #[must_use]
+    pub fn hold_both(&self, task: u32) -> bool {
+        self.hold(task) && self.later(self.task).is_none_or(|entry| entry.hold(task))
     }
 
     /// Notes that this task no longer holds anything of another.
@@ -140,6 +144,7 @@ impl JobOwner {
             entry.world.store(world, Ordering::Relaxed);
             entry.program.store(program, Ordering::Relaxed);
             entry.is_connected.store(1, Ordering::Relaxed);
+            entry.hold_by_none();
             entry.set_cpus(&am_via_os::sched::allowed_cpus());
         }
         self.make_tasks(first, count)
@@ -207,13 +212,19 @@ impl JobOwner {
         world.into_iter().any(|task| self.table.get(task).is_some_and(is_connected))
     }
 
-    /// Whether another task that has not ended may hold something of `task`. `has_ended` says which tasks have ended.
-    pub fn is_held(&self, task: u32, has_ended: impl Fn(u32) -> bool) -> bool {
-        let Some(entry) = self.table.get(task) else { return false };
-        entry.holders().any(|holder| holder != task && self.world_size(holder) != 0 && !has_ended(holder))
+    /// Gives up the number of a task that has ended, and its files, unless another task that has not ended holds something of it.
+    /// `has_ended` says which tasks have ended. Returns whether the number was given up.
+    pub fn free_unless_held(&self, task: u32, has_ended: impl Fn(u32) -> bool) -> bool {
+        let Some(entry) = self.table.get(task).filter(|_| task >= self.num_tasks()) else { return false };
+        let counts = |holder| holder != task && self.world_size(holder) != 0 && !has_ended(holder);
+        let is_free = entry.give_up(counts);
+        if is_free {
+            self.free(task);
+        }
+        is_free
     }
 
-    /// Gives up the number of a task that has ended, and its files.
+    /// Gives up the number of a task that no other task knows, and its files.
     pub fn free(&self, task: u32) {
         let Some(entry) = self.table.get(task).filter(|_| task >= self.num_tasks()) else { return };
         self.files().remove(&task);

@@ -177,6 +177,8 @@ pub struct TaskEntry {
     pub program: AtomicU32,
     /// Not 0: this task shares communicators with tasks of other worlds, which its failure concerns.
     pub is_connected: AtomicU32,
+    /// Not 0: the launcher is giving up this number, so that nobody may hold it.
+    given_up: AtomicU32,
     /// Number of the last thing that the task has asked of the launcher and that was answered.
     pub answered: AtomicU32,
     /// That answer.
@@ -393,16 +395,43 @@ impl TaskEntry {
         for address in &self.network {
             let _ = address.write(&[]);
         }
-        self.users.iter().for_each(|word| word.store(0, Ordering::Relaxed));
         self.pid.store(0, Ordering::Release);
     }
 
-    /// Notes that `task` holds something of this task.
-    pub fn hold(&self, task: u32) {
-        if let Some(word) = self.users.get(task as usize / 64) {
-            // SeqCst, like the launcher's load: either the launcher sees the bit, or the task sees that the number is being given up.
+    /// Makes this entry that of a task of which no other task holds anything. Must be called before [`world_size`](Self::world_size) is
+    /// written: a task that tried to hold the task before this one may have come too late.
+    pub fn hold_by_none(&self) {
+        self.users.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+        // Release: whoever sees this finds no bit of an earlier task.
+        self.given_up.store(0, Ordering::Release);
+    }
+
+    /// Notes that `task` holds something of this task. Returns whether there is such a task, whose number no other task gets meanwhile.
+    #[must_use]
+    pub fn hold(&self, task: u32) -> bool {
+        let Some(word) = self.users.get(task as usize / 64) else { return false };
+        loop {
+            // SeqCst, here and in `give_up`: either the launcher sees the bit, or this task sees that the number is being given up.
             word.fetch_or(1 << (task % 64), Ordering::SeqCst);
+            if self.given_up.load(Ordering::SeqCst) != 0 || self.world_size.load(Ordering::Acquire) == 0 {
+                return false;
+            }
+            // Not so if the number has gone from one task to the next in between, which took the bit away.
+            if self.is_held_by(task) {
+                return true;
+            }
         }
+    }
+
+    /// Gives up the number of this task, unless a task holds something of it for which `counts` is true. Returns whether it was given up.
+    /// For the launcher.
+    pub fn give_up(&self, counts: impl Fn(u32) -> bool) -> bool {
+        self.given_up.store(1, Ordering::SeqCst);
+        let is_held = self.holders().any(counts);
+        if is_held {
+            self.given_up.store(0, Ordering::Release);
+        }
+        !is_held
     }
 
     /// Notes that `task` no longer holds anything of this task.
@@ -423,7 +452,7 @@ impl TaskEntry {
     }
 
     /// The tasks that may hold something of this task.
-    pub fn holders(&self) -> impl Iterator<Item = u32> + '_ {
+    fn holders(&self) -> impl Iterator<Item = u32> + '_ {
         (0..).zip(&self.users).flat_map(|(number, word)| {
             let bits = word.load(Ordering::SeqCst);
             (0..u64::BITS).filter(move |bit| bits >> bit & 1 != 0).map(move |bit| 64 * number + bit)

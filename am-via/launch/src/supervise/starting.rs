@@ -150,12 +150,11 @@ impl HostLauncher<'_> {
                 continue;
             }
             let has_ended = |task| self.index(task).is_some_and(|index| self.watches[index].ended.is_some());
-            if !self.job.is_held(task, has_ended) {
+            if self.job.free_unless_held(task, has_ended) {
                 let process = self.later.remove(at);
                 self.watches.remove(firsts + at);
                 self.members.roots.retain(|&root| root != process.pid || self.members.mark.is_none());
                 process.process.reap();
-                self.job.free(task);
             }
         }
     }

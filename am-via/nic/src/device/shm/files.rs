@@ -14,13 +14,13 @@ use std::time::{Duration, Instant};
 use crate::device::{
     ContextNumber, DeviceError, Endpoint, NICS_MAX, NoSuchEndpoint, SystemError, TaskId, Waker,
 };
-use am_via_job::{Carrier, Job, SLEEP};
+use am_via_job::{Carrier, HazardLines, Job, SLEEP};
 use am_via_os::atomics::{AtomicU64, Ordering};
 use am_via_os::limits::{Resource, limit};
 use am_via_os::memory;
 use am_via_shm::layout::{
-    ATTENTION_OFFSET, Attention, CONTEXTS_MAX, ControlHeader, ControlLayout, DOORBELL_OFFSET, HAZARD_OFFSET,
-    Hazard, PairWord,
+    ATTENTION_OFFSET, Attention, CONTEXTS_MAX, ControlHeader, ControlLayout, DOORBELL_OFFSET, Hazard,
+    PairWord,
 };
 use am_via_shm::regions::PeerMemory;
 use am_via_shm::{Bell, Connection, Draft, ViSlot};
@@ -48,10 +48,8 @@ pub(super) struct Files {
     heads: Vec<Option<Arc<Mapping>>>,
     /// The memory of each task, likewise.
     memories: Vec<Option<PeerMemory>>,
-    /// The hazard lines of all contexts of all tasks, with the tasks. Empty until memory that peers may be using is first deregistered.
-    hazards: Vec<(u32, Shared<Hazard>)>,
-    /// The [epoch](Job::epoch) of `hazards`.
-    hazards_of: u32,
+    /// Empty until memory that peers may be using is first deregistered.
+    hazards: HazardLines,
     /// When the last wait for a failure ended without one.
     no_failure_at: Cell<Option<Instant>>,
 }
@@ -63,8 +61,7 @@ impl Files {
             layout,
             heads: Vec::new(),
             memories: Vec::new(),
-            hazards: Vec::new(),
-            hazards_of: 0,
+            hazards: HazardLines::default(),
             no_failure_at: Cell::new(None),
         }
     }
@@ -148,8 +145,11 @@ impl Files {
 
     fn head(&mut self, task: u32) -> Result<&Arc<Mapping>, DeviceError> {
         if self.heads.get(task as usize).is_none_or(Option::is_none) {
+            // Before the file is opened: otherwise another task could get the number in between, and this would be the file of the old one.
+            if !self.job.hold(task) {
+                return Err(NoSuchEndpoint::task(task, self.job.tasks_end()).into());
+            }
             let head = self.open_head(task)?;
-            self.job.hold(task);
             *place(&mut self.heads, task) = Some(head);
         }
         let found = self.heads.get(task as usize).and_then(Option::as_ref);
@@ -194,20 +194,9 @@ impl Files {
     }
 
     /// The hazard lines of all contexts of all tasks, with the tasks.
-    pub(super) fn hazards(&mut self) -> Result<&[(u32, Shared<Hazard>)], DeviceError> {
-        let epoch = self.job.epoch();
-        if self.hazards.is_empty() || self.hazards_of != epoch {
-            let (mut hazards, job) = (Vec::new(), Arc::clone(&self.job));
-            for task in job.tasks() {
-                let head = self.head(task)?;
-                for context in 0..CONTEXTS_MAX as usize {
-                    let at = HAZARD_OFFSET + context * size_of::<Hazard>();
-                    hazards.push((task, within(head.atomics(at), task)?));
-                }
-            }
-            (self.hazards, self.hazards_of) = (hazards, epoch);
-        }
-        Ok(&self.hazards)
+    pub(super) fn hazards(&mut self) -> Result<impl Iterator<Item = (u32, &Shared<Hazard>)>, DeviceError> {
+        let lines = self.hazards.of_all(&self.job);
+        lines.map_err(|error| DeviceError::system("looking at what tasks are copying", error))
     }
 
     /// Forgets all that this context holds of a task that has ended, and gives back what belonged to its connections, of which `slots` are
@@ -240,7 +229,6 @@ impl Files {
         self.give_back_used(me, &slots)?;
         self.heads.get_mut(task as usize).into_iter().for_each(|head| *head = None);
         self.memories.get_mut(task as usize).into_iter().for_each(|memory| *memory = None);
-        self.hazards.retain(|(of, _)| *of != task);
         if !is_used {
             self.job.let_go(task);
         }
@@ -295,7 +283,9 @@ impl Files {
         let offset =
             self.layout.pair_offset(u32::from(low.context.0), high.task.0, u32::from(high.context.0));
         let pair: Shared<PairWord> = within(self.head(low.task.0)?.atomics(offset), low.task.0)?;
-        self.job.hold_both(to.task.0);
+        if !self.job.hold_both(to.task.0) {
+            return Err(NoSuchEndpoint::task(to.task.0, self.job.tasks_end()).into());
+        }
         let Some((low_vi, high_vi)) = pair.agree(|| self.make(low, high))? else { return Ok(None) };
         let (own_vi, their_vi) = if me == low { (low_vi, high_vi) } else { (high_vi, low_vi) };
         let connection = self.open(me, own_vi, to, their_vi, barrier)?;

@@ -592,7 +592,7 @@ unsafe impl Device for Shm {
                     continue;
                 }
                 // A copy whose end is never reported ends only with its process: a task that failed, or was stopped, may still write.
-                if !self.job.has_ended(*task) {
+                if !self.job.has_ended(task) {
                     return Ok(Posted::Retry);
                 }
                 regions::clear(hazard);

@@ -34,8 +34,8 @@ impl World for Shm {
         self.job.world()
     }
 
-    fn hold(&self, TaskId(task): TaskId) {
-        self.job.hold(task);
+    fn hold(&self, TaskId(task): TaskId) -> bool {
+        self.job.hold(task)
     }
 
     fn held_and_ended(&self) -> Vec<TaskId> {
