@@ -18,10 +18,13 @@ use crate::infos::{info_of, keep_info};
 use crate::state::NUMBERS;
 use crate::types::{MPI_Datatype, MPI_Info};
 
+/// The version of the standard's binary interface, or -1 twice in a library that has another interface (MPI 5.0, chapter 20).
+const VERSION: (c_int, c_int) = if cfg!(face = "standard") { (1, 0) } else { (-1, -1) };
+
 pub(crate) unsafe fn mpi_abi_get_version(major: *mut c_int, minor: *mut c_int) -> c_int {
     if !major.is_null() && !minor.is_null() {
         // SAFETY: neither is null, and the program gave them for these results.
-        unsafe { (*major, *minor) = (1, 0) };
+        unsafe { (*major, *minor) = VERSION };
         return MPI_SUCCESS;
     }
     finish_on_process("MPI_Abi_get_version", not_null(major).and(not_null(minor)).map(|_| ()))

@@ -85,6 +85,7 @@ programs! {
     one_sided "w_one_sided"
     processes "c_processes"
     all_processes "o_processes"
+    version_of_the_interface "x_interface_version"
     special_statuses "x_special_statuses"
 }
 
