@@ -10,8 +10,8 @@ use crate::task::{Endpoint, TaskId};
 /// Memory of the same length in every task: a part for each task. A task has mapped the parts of all tasks of its host, and reaches the
 /// others by put, get and rmw at [`address`](Self::address).
 ///
-/// As with [`SharedMemory`], other tasks may load and store in a part at any time: the layer above decides who may access it by pointers
-/// ([`at`](Self::at)), and when. The memory stays mapped until [`close`](Self::close); what other tasks store after that is lost.
+/// Other tasks may load and store in a part at any time, as with [`SharedMemory`]. The layer above decides which tasks access a part by
+/// pointers ([`at`](Self::at)), and when. The memory stays mapped until [`close`](Self::close); what other tasks store after that is lost.
 #[derive(Debug)]
 pub struct Common {
     len: u64,

@@ -177,7 +177,7 @@ pub struct TaskEntry {
     pub program: AtomicU32,
     /// Not 0: this task shares communicators with tasks of other worlds, which its failure concerns.
     pub is_connected: AtomicU32,
-    /// Not 0: the launcher is giving up this number, so that nobody may hold it.
+    /// Not 0: the launcher is giving up this number, or has given it up. Until it is 0 again, no task can hold the number.
     given_up: AtomicU32,
     /// Number of the last thing that the task has asked of the launcher and that was answered.
     pub answered: AtomicU32,
@@ -402,7 +402,7 @@ impl TaskEntry {
     /// written: a task that tried to hold the task before this one may have come too late.
     pub fn hold_by_none(&self) {
         self.users.iter().for_each(|word| word.store(0, Ordering::Relaxed));
-        // Release: whoever sees this finds no bit of an earlier task.
+        // Release: pairs with the load in `hold`. A task that reads this 0 finds that the bits of earlier tasks are cleared.
         self.given_up.store(0, Ordering::Release);
     }
 
@@ -429,6 +429,7 @@ impl TaskEntry {
         self.given_up.store(1, Ordering::SeqCst);
         let is_held = self.holders().any(counts);
         if is_held {
+            // Release: as in `hold_by_none`.
             self.given_up.store(0, Ordering::Release);
         }
         !is_held
