@@ -12,9 +12,12 @@
 mod kept;
 #[expect(unsafe_code, reason = "turns borrows into ranges without a lifetime, and outlives their operations")]
 mod lend;
+#[expect(unsafe_code, reason = "accesses memory of other tasks that this task has mapped")]
+mod mapped;
 
 pub use am_core_engine::buffer::*;
 
 pub(crate) use kept::{Closing, close, engine_over, expose, expose_shared, memory_of};
 pub use lend::{Borrowed, Owned, mark_copied_process};
 pub(crate) use lend::{Loans, give, lend, lend_in_scope};
+pub(crate) use mapped::{MappedPart, MappedParts};

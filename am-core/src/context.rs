@@ -7,7 +7,7 @@ use std::time::Duration;
 use am_core_engine::protocol::statistics::Statistics;
 use am_core_engine::protocol::{Engine, Front};
 
-use crate::buffer::{InlineBytes, Owner, engine_over};
+use crate::buffer::{InlineBytes, MappedParts, Owner, engine_over};
 use crate::call_guard;
 use crate::counter::{Counter, CounterName};
 use crate::error::{Error, Result};
@@ -40,6 +40,8 @@ pub struct Context<F: Fabric, H: HandlerSet = HandlerTable> {
     /// Private memory for a packet's head that is too long for the completion entry.
     pub(crate) front: Front,
     pub(crate) thread: Option<HandlerThread>,
+    /// Memory of all tasks that this context has mapped.
+    pub(crate) mapped: MappedParts,
     /// Errors that a call could not report. Later calls that wait or probe return them, one each.
     pub(crate) stashed: VecDeque<Error>,
     /// Distinguishes regions of this context from those of every other context of the process.
@@ -48,6 +50,8 @@ pub struct Context<F: Fabric, H: HandlerSet = HandlerTable> {
     pub(crate) taken_in_line: u32,
     /// Number of gets and rmws that ended in their call: see `progress_at_times`.
     pub(crate) calls_at_once: u32,
+    /// Number of accesses in place until the next round of progress: see `is_round_due`.
+    pub(crate) accesses_to_round: u32,
     /// Whether the program goes on after the failure of a task.
     pub(crate) go_on: bool,
     /// Whether this task may share something with tasks of other worlds.
@@ -141,11 +145,13 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             inline: InlineBytes::new(),
             front: Front::default(),
             thread: None,
+            mapped: MappedParts::default(),
             stashed: VecDeque::new(),
             // Relaxed: the number only has to be unique; it publishes no other memory.
             identity: CONTEXTS.fetch_add(1, Ordering::Relaxed),
             taken_in_line: 0,
             calls_at_once: 0,
+            accesses_to_round: 1,
             go_on: false,
             is_connected: true,
             timeout: None,

@@ -32,6 +32,7 @@
 //! ```
 
 mod aggregator;
+mod agreement;
 mod common;
 mod heap;
 mod pointer;
@@ -39,7 +40,8 @@ mod segment;
 mod session;
 
 pub use aggregator::{Aggregator, items};
-pub use common::{Common, agree};
+pub use agreement::agree;
+pub use common::Common;
 pub use heap::SymmetricHeap;
 pub use pointer::{GlobalPointer, Word};
 pub use segment::Segment;

@@ -6,6 +6,7 @@
     reason = "words of fewer than 64 bits use the low bits of operands and result"
 )]
 
+use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 /// An atomic operation on a word of granted memory.
@@ -247,6 +248,85 @@ pub unsafe fn update(at: *mut u8, width: Width, operation: AtomicOp) -> Option<u
     })
 }
 
+/// Maximum number of words of a value for [`load`] and [`store`].
+const WORDS_MAX: usize = 8;
+
+/// Bytes of the words of which a value consists: its alignment, or 8 if that is more.
+const fn word_bytes<T>() -> usize {
+    if align_of::<T>() < 8 { align_of::<T>() } else { 8 }
+}
+
+/// Whether [`load`] and [`store`] take values of a type: those of at most 8 words, each of the size of the type's alignment (at most 8
+/// bytes).
+#[must_use]
+pub const fn is_short<T>() -> bool {
+    size_of::<T>() <= WORDS_MAX * word_bytes::<T>()
+}
+
+/// Loads a value by relaxed atomics, a word after another, so that other tasks may store there meanwhile. A value of one word is the old or
+/// the new one; a longer one may have words of both.
+///
+/// # Safety
+/// `at` must be aligned, its bytes readable, and any bytes a value of `T` without padding. While the call lasts, others must access the
+/// bytes by atomics and copies only.
+#[inline(always)]
+#[expect(unsafe_code, reason = "the value lies in memory that no borrow covers")]
+pub unsafe fn load<T: Copy>(at: *const T) -> T {
+    let (at, mut value) = (at.cast_mut(), MaybeUninit::<T>::uninit());
+    let to = value.as_mut_ptr();
+    for word in 0..size_of::<T>() / word_bytes::<T>() {
+        // SAFETY: the words of the value, which are readable and aligned (the caller's contract), and those of a local value.
+        unsafe {
+            match word_bytes::<T>() {
+                8 => to
+                    .cast::<u64>()
+                    .add(word)
+                    .write(AtomicU64::from_ptr(at.cast::<u64>().add(word)).load(Ordering::Relaxed)),
+                4 => to
+                    .cast::<u32>()
+                    .add(word)
+                    .write(AtomicU32::from_ptr(at.cast::<u32>().add(word)).load(Ordering::Relaxed)),
+                2 => to
+                    .cast::<u16>()
+                    .add(word)
+                    .write(AtomicU16::from_ptr(at.cast::<u16>().add(word)).load(Ordering::Relaxed)),
+                _ => to
+                    .cast::<u8>()
+                    .add(word)
+                    .write(AtomicU8::from_ptr(at.cast::<u8>().add(word)).load(Ordering::Relaxed)),
+            }
+        }
+    }
+    // SAFETY: all words were written, since the size is a multiple of the alignment, and any bytes are a value (the caller's contract).
+    unsafe { value.assume_init() }
+}
+
+/// Stores a value, as [`load`] loads it.
+///
+/// # Safety
+/// `at` must be aligned and its bytes writable; `value` must have no padding. While the call lasts, others must access the bytes by atomics
+/// and copies only.
+#[inline(always)]
+#[expect(unsafe_code, reason = "the value lies in memory that no borrow covers")]
+pub unsafe fn store<T: Copy>(at: *mut T, value: T) {
+    let from = &raw const value;
+    for word in 0..size_of::<T>() / word_bytes::<T>() {
+        // SAFETY: as in `load`, from a local value without padding.
+        unsafe {
+            match word_bytes::<T>() {
+                8 => AtomicU64::from_ptr(at.cast::<u64>().add(word))
+                    .store(from.cast::<u64>().add(word).read(), Ordering::Relaxed),
+                4 => AtomicU32::from_ptr(at.cast::<u32>().add(word))
+                    .store(from.cast::<u32>().add(word).read(), Ordering::Relaxed),
+                2 => AtomicU16::from_ptr(at.cast::<u16>().add(word))
+                    .store(from.cast::<u16>().add(word).read(), Ordering::Relaxed),
+                _ => AtomicU8::from_ptr(at.cast::<u8>().add(word))
+                    .store(from.cast::<u8>().add(word).read(), Ordering::Relaxed),
+            }
+        }
+    }
+}
+
 /// Updates a word of 64 bits.
 #[inline(always)]
 fn on_u64(word: &AtomicU64, operation: AtomicOp) -> u64 {
@@ -348,6 +428,34 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn values_of_every_size_are_stored_and_loaded_and_their_neighbours_stay() {
+        fn check<T: Copy + PartialEq + core::fmt::Debug>(old: T, new: T) {
+            let mut values = [old; 3];
+            let middle = &raw mut values[1];
+            // SAFETY: the element of a local array, of a type without padding.
+            let (before, after) = unsafe {
+                let before = load(middle);
+                store(middle, new);
+                (before, load(middle))
+            };
+            assert_eq!((before, after, values), (old, new, [old, new, old]));
+        }
+        check(1_u8, 0xfe);
+        check(-2_i16, 0x7654);
+        check(3.5_f32, -1e9);
+        check(u64::MAX, 0x0102_0304_0506_0708);
+        check(1.25_f64, f64::MIN_POSITIVE);
+        check([1_u8; 8], [7; 8]);
+        check([1_u32, 2, 3], [4, 5, 6]);
+        check([[0.5_f64; 4]; 2], [[-2.0; 4]; 2]);
+        check([1_u16, 2], [3, 4]);
+        check(1_u128 << 100, 7 << 64 | 9);
+        check((), ());
+        assert!(is_short::<[u64; 8]>() && is_short::<[u8; 8]>() && is_short::<u128>() && is_short::<()>());
+        assert!(!is_short::<[u64; 9]>() && !is_short::<[u8; 9]>() && !is_short::<[u32; 9]>());
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytemuck::Pod;
 
-use super::segment::{HeapMemory, Segment};
-use crate::buffer::{Access, RemoteAddress};
+use super::common::Common;
+use super::segment::Segment;
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::fabric::Fabric;
@@ -21,7 +21,7 @@ const ALIGN: u64 = 64;
 /// The memory is zero at first. Pages that were never touched cost nothing.
 #[derive(Debug)]
 pub struct SymmetricHeap {
-    memory: Arc<HeapMemory>,
+    memory: Arc<Common>,
     free: FreeList,
     /// A digest of all calls on the heap so far, which must be equal in all tasks.
     digest: u64,
@@ -35,28 +35,9 @@ impl SymmetricHeap {
     /// handler.
     pub fn new<F: Fabric, H: HandlerSet>(context: &mut Context<F, H>, bytes: u64) -> Result<Self> {
         let len = round_up(bytes).unwrap_or(u64::MAX);
-        let own = context
-            .alloc(usize::try_from(len).unwrap_or(usize::MAX))
-            .and_then(|buffer| context.expose(buffer, Access::READ_WRITE));
-        // A task without memory takes part in the exchange too, so that the other tasks do not wait for it.
-        let mut told = bytes.to_le_bytes().to_vec();
-        if let Ok(own) = &own {
-            told.extend(own.address(0).to_bytes());
-        }
-        let all = context.exchange(&told);
-        let bases = all.and_then(|all| bases(&all, bytes, context.endpoint()));
-        match (own, bases) {
-            (Ok(own), Ok(bases)) => Ok(Self {
-                memory: Arc::new(HeapMemory { own, bases }),
-                free: FreeList::new(len),
-                digest: len,
-            }),
-            (Ok(own), Err(error)) => {
-                context.unexpose(own)?;
-                Err(error)
-            }
-            (Err(error), _) => Err(error),
-        }
+        let memory = Common::new(context, len)?;
+        memory.keep(context);
+        Ok(Self { memory: Arc::new(memory), free: FreeList::new(len), digest: len })
     }
 
     /// Allocates `count` elements in every task. No message is sent, so every task must make the same calls in the same order
@@ -102,7 +83,7 @@ impl SymmetricHeap {
     /// A task's calls differ from those of this task; the error names the first such task. Those of [`Context::exchange`].
     pub fn check_symmetry<F: Fabric, H: HandlerSet>(&self, context: &mut Context<F, H>) -> Result<()> {
         let all = context.exchange(&self.digest.to_le_bytes())?;
-        match all.iter().zip(0..).find(|(digest, _)| **digest != self.digest.to_le_bytes()) {
+        match all.iter().zip(context.first_task().0..).find(|(digest, _)| **digest != self.digest.to_le_bytes()) {
             None => Ok(()),
             Some((_, task)) => Err(Error::Protocol {
                 peer: Endpoint::new(TaskId(task), context.endpoint().context),
@@ -116,11 +97,13 @@ impl SymmetricHeap {
     /// # Errors
     /// Those of [`Context::gfence`] and [`Context::unexpose`].
     pub fn close<F: Fabric, H: HandlerSet>(self, context: &mut Context<F, H>) -> Result<Result<(), Self>> {
-        context.gfence()?;
         let Self { memory, free, digest } = self;
         match Arc::try_unwrap(memory) {
-            Ok(memory) => context.unexpose(memory.own).map(|_| Ok(())),
-            Err(memory) => Ok(Err(Self { memory, free, digest })),
+            Ok(memory) => memory.close(context).map(Ok),
+            Err(memory) => {
+                context.gfence()?;
+                Ok(Err(Self { memory, free, digest }))
+            }
         }
     }
 
@@ -142,39 +125,6 @@ impl<T: Pod> Segment<T> {
 /// Rounds up to a multiple of [`ALIGN`]; at least one line, so that segments begin at different offsets.
 fn round_up(bytes: u64) -> Option<u64> {
     bytes.max(1).checked_next_multiple_of(ALIGN)
-}
-
-/// The addresses of the regions, decoded from what all tasks contributed.
-fn bases(all: &[Vec<u8>], bytes: u64, own: Endpoint) -> Result<Vec<RemoteAddress>> {
-    let mut bases = Vec::with_capacity(all.len());
-    for (told, task) in all.iter().zip(0..) {
-        let peer = Endpoint::new(TaskId(task), own.context);
-        let Some((asked, address)) =
-            told.split_first_chunk().map(|(asked, rest)| (u64::from_le_bytes(*asked), rest))
-        else {
-            let what = format!(
-                "it contributed {} bytes, too few for a size: all tasks must call SymmetricHeap::new together",
-                told.len()
-            );
-            return Err(Error::Protocol { peer, what });
-        };
-        if asked != bytes {
-            let what = format!(
-                "it asked for a symmetric heap of {asked} bytes, and this task for {bytes}: all tasks must ask for the same size"
-            );
-            return Err(Error::Protocol { peer, what });
-        }
-        let Ok(address) = <[u8; RemoteAddress::BYTES]>::try_from(address) else {
-            return Err(Error::Exhausted {
-                resource: "memory for a symmetric heap, in another task",
-                needed: bytes,
-                available: 0,
-                remedy: "that task reports the cause; ask for a smaller heap, or give that task more memory",
-            });
-        };
-        bases.push(RemoteAddress::from_bytes(address));
-    }
-    Ok(bases)
 }
 
 /// Free pieces by ascending offset; an allocation takes the first that is long enough. The same calls give the same results in every task.

@@ -1,11 +1,11 @@
 //! Pointers to elements in the memory of all tasks together, and the operations on them.
 
 use std::fmt;
-use std::marker::PhantomData;
 
 use bytemuck::Pod;
 
-use crate::buffer::RemoteAddress;
+use crate::buffer::{MappedPart, RemoteAddress};
+use crate::call_guard;
 use crate::context::Context;
 use crate::error::{Error, RangeFault, Result};
 use crate::fabric::Fabric;
@@ -16,7 +16,8 @@ use crate::verbs::{Get, GetOptions, Put, PutOptions, Scope};
 
 /// An element of a segment in some task's memory, and the elements after it up to the end of that task's part.
 ///
-/// An operation on memory that this task has mapped ends in its call: a few checks, and the access itself.
+/// An operation on memory that this task has mapped ends in its call: a few checks, and the access itself. The memory of a segment is found
+/// when its heap is made. A pointer that came as bytes ([`from_bytes`](Self::from_bytes)) is checked at each use, which takes longer.
 ///
 /// It is a number, not a borrow: it may be stored, sent to other tasks ([`to_bytes`](Self::to_bytes)), and outlive its target. Each use is
 /// checked, and is an error if the memory is no longer exposed.
@@ -24,7 +25,8 @@ pub struct GlobalPointer<T> {
     address: RemoteAddress,
     /// Elements from here to the end.
     count: u64,
-    kind: PhantomData<fn() -> T>,
+    /// The elements in place, if the pointer was made by a task that has mapped them.
+    mapped: MappedPart<T>,
 }
 
 impl<T> Clone for GlobalPointer<T> {
@@ -56,8 +58,8 @@ impl<T: Pod> GlobalPointer<T> {
     pub const BYTES: usize = RemoteAddress::BYTES + 8;
 
     #[inline(always)]
-    pub(super) fn new(address: RemoteAddress, count: u64) -> Self {
-        Self { address, count, kind: PhantomData }
+    pub(super) fn new(address: RemoteAddress, count: u64, mapped: MappedPart<T>) -> Self {
+        Self { address, count, mapped }
     }
 
     /// The task that has the element in its memory.
@@ -85,12 +87,12 @@ impl<T: Pod> GlobalPointer<T> {
     ///
     /// # Errors
     /// The element lies beyond the end of the task's part.
-    #[inline]
+    #[inline(always)]
     pub fn plus(self, count: u64) -> Result<Self> {
         self.check(count)?;
         // A count that came as bytes may be any number.
         let bytes = count.checked_mul(size_of::<T>() as u64).ok_or_else(|| self.beyond(count))?;
-        Ok(Self::new(self.address.plus(bytes), self.count - count))
+        Ok(Self::new(self.address.plus(bytes), self.count - count, self.mapped.plus(count)))
     }
 
     /// The encoded form, to be sent.
@@ -109,7 +111,7 @@ impl<T: Pod> GlobalPointer<T> {
         let mut count = [0; 8];
         address.copy_from_slice(&bytes[..RemoteAddress::BYTES]);
         count.copy_from_slice(&bytes[RemoteAddress::BYTES..]);
-        Self::new(RemoteAddress::from_bytes(address), u64::from_le_bytes(count))
+        Self::new(RemoteAddress::from_bytes(address), u64::from_le_bytes(count), MappedPart::NONE)
     }
 
     /// Checks that `count` elements lie before the end of the task's part.
@@ -139,20 +141,26 @@ impl<T: Pod> GlobalPointer<T> {
     /// Those of [`get`](Self::get).
     #[inline(always)]
     pub fn read<F: Fabric, H: HandlerSet>(self, context: &mut Context<F, H>) -> Result<T> {
-        let mut value = T::zeroed();
-        let bytes = bytemuck::bytes_of_mut(&mut value);
-        if self.count > 0 && context.get_in_passing(self.address, bytes) {
+        let is_unmarked = call_guard::is_unmarked_process();
+        if !context.is_round_due()
+            && let Some(value) = context.load_mapped(is_unmarked, &self.mapped)
+        {
             return Ok(value);
         }
-        self.read_slowly(context)
+        Self::read_slowly(context, &self)
     }
 
-    /// The pointer has no element, the memory is not known yet or not mapped, or the process has a mark.
-    #[cold]
+    /// A round of progress is due, or the program has run handlers. Or the general path has to read the element, or to refuse it: the
+    /// pointer has none, or none that is mapped here; a task was lost; or the process has another mark.
     #[inline(never)]
-    fn read_slowly<F: Fabric, H: HandlerSet>(self, context: &mut Context<F, H>) -> Result<T> {
+    fn read_slowly<F: Fabric, H: HandlerSet>(context: &mut Context<F, H>, at: &Self) -> Result<T> {
+        let is_unmarked = call_guard::is_unmarked();
+        context.make_round(is_unmarked);
+        if let Some(value) = context.load_mapped(is_unmarked, &at.mapped) {
+            return Ok(value);
+        }
         let mut value = T::zeroed();
-        self.get(context, std::slice::from_mut(&mut value), GetOptions::default())?;
+        at.get(context, std::slice::from_mut(&mut value), GetOptions::default())?;
         Ok(value)
     }
 
@@ -163,17 +171,23 @@ impl<T: Pod> GlobalPointer<T> {
     /// Those of [`put`](Self::put).
     #[inline(always)]
     pub fn write<F: Fabric, H: HandlerSet>(self, context: &mut Context<F, H>, value: T) -> Result<()> {
-        if self.count > 0 && context.put_in_passing(self.address, bytemuck::bytes_of(&value)) {
+        if context.store_mapped(call_guard::is_unmarked_process(), &self.mapped, value) {
             return Ok(());
         }
-        self.write_slowly(context, value)
+        Self::write_slowly(context, &self, value)
     }
 
     /// Like [`read_slowly`](Self::read_slowly).
-    #[cold]
     #[inline(never)]
-    fn write_slowly<F: Fabric, H: HandlerSet>(self, context: &mut Context<F, H>, value: T) -> Result<()> {
-        self.put(context, std::slice::from_ref(&value), PutOptions::default())
+    fn write_slowly<F: Fabric, H: HandlerSet>(
+        context: &mut Context<F, H>,
+        at: &Self,
+        value: T,
+    ) -> Result<()> {
+        if context.store_mapped(call_guard::is_unmarked(), &at.mapped, value) {
+            return Ok(());
+        }
+        at.put(context, std::slice::from_ref(&value), PutOptions::default())
     }
 
     /// Reads `to.len()` elements, beginning with this one; they are in `to` when the call returns.
@@ -293,24 +307,42 @@ impl<T: Word> GlobalPointer<T> {
         context: &mut Context<F, H>,
         operation: AtomicOp,
     ) -> Result<T> {
-        if self.count > 0
-            && let Some(old) = context.rmw_in_passing(self.address, T::WIDTH, operation)
+        self.rmw_by(context, || operation)
+    }
+
+    /// [`rmw`](Self::rmw) by an operation that is made where it is carried out, so that the compiler knows it there.
+    #[inline(always)]
+    fn rmw_by<F: Fabric, H: HandlerSet>(
+        self,
+        context: &mut Context<F, H>,
+        operation: impl Fn() -> AtomicOp,
+    ) -> Result<T> {
+        let is_unmarked = call_guard::is_unmarked_process();
+        if !context.is_round_due()
+            && let Some(old) = context.update_mapped(is_unmarked, &self.mapped, T::WIDTH, &operation)
         {
             return Ok(T::from_bits(old));
         }
-        self.rmw_slowly(context, operation)
+        Self::rmw_slowly(context, &self, operation())
     }
 
     /// Like [`read_slowly`](Self::read_slowly).
-    #[cold]
     #[inline(never)]
     fn rmw_slowly<F: Fabric, H: HandlerSet>(
-        self,
         context: &mut Context<F, H>,
+        at: &Self,
         operation: AtomicOp,
     ) -> Result<T> {
-        self.check(1)?;
-        context.rmw(self.address, T::WIDTH, operation).map(T::from_bits)
+        let is_unmarked = call_guard::is_unmarked();
+        context.make_round(is_unmarked);
+        let old = match context.update_mapped(is_unmarked, &at.mapped, T::WIDTH, || operation) {
+            Some(old) => old,
+            None => {
+                at.check(1)?;
+                context.rmw(at.address, T::WIDTH, operation)?
+            }
+        };
+        Ok(T::from_bits(old))
     }
 
     /// Adds `value`, wrapping; returns the old value.
@@ -319,7 +351,7 @@ impl<T: Word> GlobalPointer<T> {
     /// Those of [`rmw`](Self::rmw).
     #[inline(always)]
     pub fn fetch_add<F: Fabric, H: HandlerSet>(self, context: &mut Context<F, H>, value: T) -> Result<T> {
-        self.rmw(context, AtomicOp::FetchAdd(value.to_bits()))
+        self.rmw_by(context, || AtomicOp::FetchAdd(value.to_bits()))
     }
 
     /// Bitwise exclusive or; returns the old value.
@@ -328,7 +360,7 @@ impl<T: Word> GlobalPointer<T> {
     /// Those of [`rmw`](Self::rmw).
     #[inline(always)]
     pub fn fetch_xor<F: Fabric, H: HandlerSet>(self, context: &mut Context<F, H>, value: T) -> Result<T> {
-        self.rmw(context, AtomicOp::FetchXor(value.to_bits()))
+        self.rmw_by(context, || AtomicOp::FetchXor(value.to_bits()))
     }
 
     /// Replaces the value; returns the old one.
@@ -337,7 +369,7 @@ impl<T: Word> GlobalPointer<T> {
     /// Those of [`rmw`](Self::rmw).
     #[inline(always)]
     pub fn swap<F: Fabric, H: HandlerSet>(self, context: &mut Context<F, H>, value: T) -> Result<T> {
-        self.rmw(context, AtomicOp::Swap(value.to_bits()))
+        self.rmw_by(context, || AtomicOp::Swap(value.to_bits()))
     }
 
     /// If the value is `expected`, replaces it and returns `Ok` with the old value; otherwise returns `Err` with the current value.
@@ -351,8 +383,8 @@ impl<T: Word> GlobalPointer<T> {
         expected: T,
         new: T,
     ) -> Result<Result<T, T>> {
-        let operation = AtomicOp::CompareSwap { expected: expected.to_bits(), new: new.to_bits() };
-        let old = self.rmw(context, operation)?;
+        let operation = || AtomicOp::CompareSwap { expected: expected.to_bits(), new: new.to_bits() };
+        let old = self.rmw_by(context, operation)?;
         Ok(if old == expected { Ok(old) } else { Err(old) })
     }
 }

@@ -8,24 +8,17 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use bytemuck::Pod;
 
 use super::GlobalPointer;
-use crate::buffer::{Exposed, ExposedRange, RemoteAddress};
+use super::common::Common;
+use crate::buffer::{ExposedRange, RemoteAddress};
 use crate::error::{Error, Result};
 use crate::task::{Endpoint, TaskId};
-
-/// Shared by a heap and its segments.
-#[derive(Debug)]
-pub(super) struct HeapMemory {
-    pub(super) own: Exposed,
-    /// The address of each task's region.
-    pub(super) bases: Vec<RemoteAddress>,
-}
 
 /// `count` elements of type `T` in every task: an allocation of a [`SymmetricHeap`](super::SymmetricHeap).
 ///
 /// This task's own part is accessed by copies and atomics, which handlers may use, too (an `Arc` shares the segment with them). There are
 /// no references to plain elements, because peers may write to them at any time.
 pub struct Segment<T> {
-    memory: Arc<HeapMemory>,
+    memory: Arc<Common>,
     /// Bytes from the start of the heap.
     offset: u64,
     count: u64,
@@ -34,17 +27,17 @@ pub struct Segment<T> {
 
 impl<T> fmt::Debug for Segment<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (tasks, kind) = (self.memory.bases.len(), std::any::type_name::<T>());
+        let (tasks, kind) = (self.memory.num_tasks(), std::any::type_name::<T>());
         write!(f, "{} x {kind} in each of {tasks} tasks at {:#x} of their heap", self.count, self.offset)
     }
 }
 
 impl<T: Pod> Segment<T> {
-    pub(super) fn within(memory: Arc<HeapMemory>, offset: u64, count: u64) -> Self {
+    pub(super) fn within(memory: Arc<Common>, offset: u64, count: u64) -> Self {
         Self { memory, offset, count, kind: PhantomData }
     }
 
-    pub(super) fn memory(&self) -> &Arc<HeapMemory> {
+    pub(super) fn memory(&self) -> &Arc<Common> {
         &self.memory
     }
 
@@ -63,17 +56,20 @@ impl<T: Pod> Segment<T> {
     /// Elements in all tasks together.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.count * self.memory.bases.len() as u64
+        self.count * self.memory.num_tasks()
     }
 
     /// Element `index` of `task`'s part.
     ///
     /// # Errors
     /// No such task, or an index beyond the end.
-    #[inline]
+    #[inline(always)]
     pub fn at(&self, task: TaskId, index: u64) -> Result<GlobalPointer<T>> {
-        match self.memory.bases.get(task.index()) {
-            Some(base) => GlobalPointer::new(base.plus(self.offset), self.count).plus(index),
+        match self.memory.part(task) {
+            Some((base, mapped)) => {
+                let mapped = mapped.elements(self.offset, self.count);
+                GlobalPointer::new(base.plus(self.offset), self.count, mapped).plus(index)
+            }
             None => Err(self.no_task(task)),
         }
     }
@@ -82,20 +78,20 @@ impl<T: Pod> Segment<T> {
     #[inline(never)]
     fn no_task(&self, task: TaskId) -> Error {
         let endpoint = Endpoint::new(task, Default::default());
-        Error::UnknownTask { endpoint, num_tasks: self.memory.bases.len() as u32 }
+        Error::UnknownTask { endpoint, num_tasks: self.memory.num_tasks() as u32 }
     }
 
-    /// Element `index` of all tasks' parts, distributed cyclically: element i is in task i modulo the number of tasks.
+    /// Element `index` of all tasks' parts, distributed cyclically: element i is in the task with number i modulo the number of tasks.
     ///
     /// # Errors
     /// An index beyond the end.
     #[inline]
     pub fn cyclic(&self, index: u64) -> Result<GlobalPointer<T>> {
-        let tasks = self.memory.bases.len() as u64;
-        self.at(TaskId((index % tasks) as u32), index / tasks)
+        let tasks = self.memory.num_tasks();
+        self.at(TaskId(self.memory.first().0 + (index % tasks) as u32), index / tasks)
     }
 
-    /// Element `index` of all tasks' parts, distributed in blocks: the first `count` are in task 0.
+    /// Element `index` of all tasks' parts, distributed in blocks: the first `count` are in the first task.
     ///
     /// # Errors
     /// An index beyond the end.
@@ -103,7 +99,7 @@ impl<T: Pod> Segment<T> {
     pub fn blocked(&self, index: u64) -> Result<GlobalPointer<T>> {
         let count = self.count.max(1);
         let task = u32::try_from(index / count).unwrap_or(u32::MAX);
-        self.at(TaskId(task), index % count)
+        self.at(TaskId(self.memory.first().0.saturating_add(task)), index % count)
     }
 
     /// Element `index` of this task's part.
@@ -133,7 +129,7 @@ impl<T: Pod> Segment<T> {
     #[inline]
     pub fn read(&self, index: u64, to: &mut [T]) -> Result<()> {
         let offset = self.check(index, to.len() as u64)?;
-        self.memory.own.read(offset, bytemuck::cast_slice_mut(to))
+        self.memory.own().read(offset, bytemuck::cast_slice_mut(to))
     }
 
     /// Copies `from` into this task's part, from `index` on.
@@ -143,7 +139,7 @@ impl<T: Pod> Segment<T> {
     #[inline]
     pub fn write(&self, index: u64, from: &[T]) -> Result<()> {
         let offset = self.check(index, from.len() as u64)?;
-        self.memory.own.write(offset, bytemuck::cast_slice(from))
+        self.memory.own().write(offset, bytemuck::cast_slice(from))
     }
 
     /// A copy of this task's part.
@@ -160,13 +156,13 @@ impl<T: Pod> Segment<T> {
     /// The elements do not all lie in this task's part.
     pub fn range(&self, index: u64, count: u64) -> Result<ExposedRange> {
         let offset = self.check(index, count)?;
-        self.memory.own.range(offset, count * size_of::<T>() as u64)
+        self.memory.own().range(offset, count * size_of::<T>() as u64)
     }
 
     /// The address of this task's part, for am-core's calls.
     #[must_use]
     pub fn address(&self) -> RemoteAddress {
-        self.memory.own.address(self.offset)
+        self.memory.own().address(self.offset)
     }
 
     /// Checks that `count` elements from `index` on lie in this task's part; returns their offset in its region.
@@ -193,7 +189,7 @@ impl Segment<u64> {
     #[inline]
     pub fn atomic(&self, index: u64) -> Result<&AtomicU64> {
         let offset = self.check(index, 1)?;
-        self.memory.own.atomic_u64(offset)
+        self.memory.own().atomic_u64(offset)
     }
 }
 
@@ -205,6 +201,6 @@ impl Segment<u32> {
     #[inline]
     pub fn atomic(&self, index: u64) -> Result<&AtomicU32> {
         let offset = self.check(index, 1)?;
-        self.memory.own.atomic_u32(offset)
+        self.memory.own().atomic_u32(offset)
     }
 }

@@ -61,17 +61,6 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.get_long(from, to, origin, target, may_be_at_once)
     }
 
-    /// The fast path of a [`get`](Self::get) without counters; returns whether `to` is filled.
-    #[inline(always)]
-    pub(crate) fn get_in_passing(&mut self, from: RemoteAddress, to: &mut [u8]) -> bool {
-        let is_done =
-            call_guard::is_unmarked_process() && self.engine.get_at_once(&mut self.fabric, from, to);
-        if is_done {
-            self.progress_at_times();
-        }
-        is_done
-    }
-
     /// The slow path: the region is not known yet, the memory is not mapped, or there is more to do than to copy.
     #[inline(never)]
     fn get_long(

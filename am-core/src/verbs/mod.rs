@@ -6,6 +6,7 @@ mod amsend;
 mod counters;
 mod fence;
 mod get;
+mod in_place;
 mod memory;
 mod msgpoll;
 mod multicast;

@@ -76,18 +76,6 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         }
     }
 
-    /// The fast path of a [`put`](Self::put) without counters; returns whether the bytes are stored. It calls no function, around which
-    /// the compiler would have to save the caller's values.
-    #[inline(always)]
-    pub(crate) fn put_in_passing(&mut self, to: RemoteAddress, bytes: &[u8]) -> bool {
-        let is_done =
-            call_guard::is_unmarked_process() && self.engine.put_at_once(&mut self.fabric, to, bytes);
-        if is_done {
-            self.engine.statistics.puts += 1;
-        }
-        is_done
-    }
-
     /// The slow path of a put without a counter at the target: the region is not known yet, or the memory is not mapped.
     #[inline(never)]
     fn put_first(&mut self, to: RemoteAddress, bytes: &[u8], origin: Option<Counter>) -> Result<()> {

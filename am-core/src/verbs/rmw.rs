@@ -46,22 +46,6 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.rmw_long(at, width, operation, may_be_at_once)
     }
 
-    /// The fast path of [`rmw`](Self::rmw): returns the old value, or `None` if nothing was done.
-    #[inline(always)]
-    pub(crate) fn rmw_in_passing(
-        &mut self,
-        at: RemoteAddress,
-        width: Width,
-        operation: AtomicOp,
-    ) -> Option<u64> {
-        if !call_guard::is_unmarked_process() {
-            return None;
-        }
-        let old = self.engine.rmw_at_once(&mut self.fabric, at, width, operation)?;
-        self.progress_at_times();
-        Some(old)
-    }
-
     /// The slow path: the region is not known yet, or the memory is not mapped.
     #[inline(never)]
     fn rmw_long(

@@ -46,8 +46,7 @@ fn check_mapped(task: &Task, context: &mut Context<ShmFabric>) {
 
 /// The checks that move data into or out of a peer's memory, and so depend on the method of access. All methods run these checks; the other
 /// checks run with two methods, and with all of them in `.ci/run long`.
-const OF_MEMORY: &str =
-    "put,get,every_length,truncated,gather,announced,vector,rmw,accumulate,memory,purge,ranges,rights,loans";
+const OF_MEMORY: &str = "put,get,every_length,truncated,gather,announced,vector,rmw,accumulate,memory,pgas,purge,ranges,rights,loans";
 
 /// [`OF_MEMORY`], or the checks that the user has chosen.
 fn of_memory() -> String {

@@ -4,6 +4,7 @@ mod conformance_shm;
 mod contexts;
 mod copies;
 mod dead_copiers;
+mod global_pointers;
 mod handler_panics;
 mod harness;
 mod hosts;

@@ -27,6 +27,7 @@ pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
         ("pgas_heap_of_different_sizes", heap_of_different_sizes),
         ("pgas_bounds", bounds),
         ("pgas_words", words),
+        ("pgas_pointers_of_an_ended_heap", pointers_of_an_ended_heap),
         ("pgas_scope", scope),
         ("pgas_aggregated_items", aggregated_items),
         ("pgas_futures_block_on", |context| futures(context, OwnExecutor)),
@@ -151,6 +152,40 @@ fn words<F: Fabric>(context: &mut Context<F>) {
     context.gfence().unwrap();
     drop((wide, narrow));
     heap.close(context).unwrap().unwrap();
+}
+
+/// Pointers into a heap are refused after its end, also when another heap is made; pointers into a heap that lives are not. A pointer that
+/// came as bytes reaches the same element.
+fn pointers_of_an_ended_heap<F: Fabric>(context: &mut Context<F>) {
+    let mut heap = SymmetricHeap::new(context, 256).unwrap();
+    let mut lasting = SymmetricHeap::new(context, 256).unwrap();
+    let (ended, lives) = (heap.alloc::<u64>(4).unwrap(), lasting.alloc::<u64>(4).unwrap());
+    let next = next(context).task;
+    let (old, live) = (ended.at(next, 3).unwrap(), lives.at(next, 3).unwrap());
+    old.write(context, 8).unwrap();
+    assert_eq!(GlobalPointer::from_bytes(old.to_bytes()).swap(context, 9_u64).unwrap(), 8);
+    live.write(context, 5).unwrap();
+    context.gfence().unwrap();
+    assert_eq!((ended.get(3).unwrap(), old.read(context).unwrap()), (9, 9));
+    drop(ended);
+    heap.close(context).unwrap().unwrap();
+    context.gfence().unwrap();
+    let is_refused = |error: &Error| matches!(error, Error::RemoteRange { .. } | Error::Refused { .. });
+    for _ in 0..2 {
+        let error = old.read(context).unwrap_err();
+        assert!(is_refused(&error), "{error}");
+        let error = old.fetch_add(context, 1).unwrap_err();
+        assert!(is_refused(&error), "{error}");
+        assert_eq!(live.fetch_add(context, 0).unwrap(), 5);
+        let other = Segment::<u64>::new(context, 4).unwrap();
+        // The peer may refuse a write that came as a message: the fence tells it then.
+        let (written, fenced) = (old.write(context, 77), context.gfence());
+        let error = written.and(fenced).unwrap_err();
+        assert!(is_refused(&error), "{error}");
+        quiet_gfence(context);
+        assert_eq!(other.to_vec(), [0; 4]);
+    }
+    quiet_gfence(context);
 }
 
 /// All items arrive, those of a task in the order in which it has pushed them. An item for no task, or that no packet can hold, is refused.
