@@ -25,9 +25,14 @@ int main(int argc, char **argv) {
     if (parent != MPI_COMM_NULL) {
         MPI_Intercomm_merge(parent, 1, &all);
         MPI_Comm_disconnect(&all), MPI_Comm_disconnect(&parent);
+        MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
         MPI_Barrier(MPI_COMM_WORLD); /* Both have disconnected. */
-        if (rank == 0)
+        if (rank == 0 && strcmp(way, "alone") == 0)
             exit(5);
+        if (rank == 0 && strcmp(way, "alone-aborts") == 0)
+            MPI_Abort(MPI_COMM_WORLD, 6);
+        if (rank == 0)
+            exit(0);
         MPI_Barrier(MPI_COMM_WORLD); /* Never ends. */
         return 0;
     }

@@ -45,6 +45,20 @@ impl Entries {
         entries.filter(|(_, entry)| entry.world_size.load(Ordering::Acquire) != 0)
     }
 
+    /// Whether a failure of `task` concerns tasks of other worlds: its world is the one that the job began with, or a task of its world
+    /// shares something with others.
+    pub(super) fn is_connected(&self, task: u32) -> bool {
+        let Some(entry) = self.get(task).filter(|_| task >= self.header.num_tasks.load(Ordering::Relaxed))
+        else {
+            return true;
+        };
+        let first = entry.world_first.load(Ordering::Relaxed);
+        // Acquire: pairs with the Release in `JobOwner::make_world`: the entries are written.
+        let mut world = first..first.saturating_add(entry.world_size.load(Ordering::Acquire)).min(TASKS_MAX);
+        let is_connected = |entry: &TaskEntry| entry.is_connected.load(Ordering::Acquire) != 0;
+        world.any(|task| self.get(task).is_some_and(is_connected))
+    }
+
     /// The tasks that the job has now.
     pub(super) fn tasks(&self) -> impl Iterator<Item = u32> + Clone + '_ {
         self.in_use().map(|(task, _)| task)

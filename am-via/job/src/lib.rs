@@ -581,7 +581,7 @@ impl Job {
     }
 
     /// Marks this task as failed, with these last words, and wakes the other tasks of this host. The message of a panic that unwinds is
-    /// kept instead of `words`.
+    /// kept instead of `words`. It is a failure of the job unless this task's world shares nothing with others.
     pub fn mark_failed(&self, words: &str) {
         if self.own_pid != std::process::id() {
             return;
@@ -592,7 +592,11 @@ impl Job {
         self.set_last_words(words);
         let (kind, value) = Cause::GaveUp.encode();
         self.own_entry().set_cause(kind, value);
-        self.header.record_failure(self.task, kind, value, words);
+        if self.table.is_connected(self.task) {
+            self.header.record_failure(self.task, kind, value, words);
+        } else {
+            self.header.set_failed(self.task);
+        }
         // Release: "state set", pairs with the load in `state_of`: a reader of this state also sees the cause.
         self.own_entry().state.store(STATE_DEAD, Ordering::Release);
         for task in self.table.tasks() {

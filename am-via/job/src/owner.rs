@@ -334,7 +334,7 @@ impl JobOwner {
     }
 
     /// Wakes every sleeping task, so that it sees changes of the job file.
-    fn ring_all(&self) {
+    pub(super) fn ring_all(&self) {
         for files in self.files().values() {
             // Best effort: if a doorbell can't be mapped (no memory left), its sleeper checks again when its wait ends.
             let _ = ring(&files.control);

@@ -4,7 +4,7 @@
 use am_via_os::atomics::Ordering;
 use am_via_shm::layout_job::{STATE_DEAD, STATE_FINALIZED, TASKS_MAX, TaskEntry};
 
-use super::{Job, JobError, JobOwner};
+use super::{Cause, Job, JobError, JobOwner};
 
 /// The environment variable in which tasks that a task has started find what it told them.
 pub const PARENT_VARIABLE: &str = "AM_PARENT";
@@ -121,6 +121,12 @@ impl Job {
         self.own_entry().is_connected.store(u32::from(is_connected), Ordering::Release);
     }
 
+    /// Whether a failure of `task` concerns this task: both are of one world, or the world of `task` shares something with others.
+    #[must_use]
+    pub fn is_concerned(&self, task: u32) -> bool {
+        self.table.is_connected(task) || self.world_of(task) == Some(self.world())
+    }
+
     /// A task that a task has started. Those that the job began with keep their numbers.
     fn later(&self, task: u32) -> Option<&TaskEntry> {
         self.table.get(task).filter(|_| task >= self.began_with())
@@ -194,22 +200,24 @@ impl JobOwner {
         self.header.tasks_end.load(Ordering::Acquire).min(TASKS_MAX)
     }
 
-    /// Notes that a task has ended whose end concerns no other world. That is no failure of the job.
-    pub fn mark_ended_alone(&self, task: u32) {
+    /// Records that a task has ended whose end concerns its own world only, and rings all doorbells. That is no failure of the job. The
+    /// cause that the task has recorded itself is kept.
+    pub fn mark_ended_alone(&self, task: u32, cause: Cause) {
+        let Some(entry) = self.table.get(task) else { return };
+        if entry.cause().is_none() {
+            let (kind, value) = cause.encode();
+            entry.set_cause(kind, value);
+        }
+        self.header.set_failed(task);
         // Release: "state set", as in `mark_dead`.
-        self.table.get(task).inspect(|entry| entry.state.store(STATE_DEAD, Ordering::Release));
+        entry.state.store(STATE_DEAD, Ordering::Release);
+        self.ring_all();
     }
 
     /// Whether a failure of `task` concerns tasks of other worlds: a task of its world shares something with them.
     #[must_use]
     pub fn is_connected(&self, task: u32) -> bool {
-        if task < self.num_tasks() {
-            return true;
-        }
-        let first = self.first_of_world(task);
-        let world = first..first.saturating_add(self.world_size(task));
-        let is_connected = |entry: &TaskEntry| entry.is_connected.load(Ordering::Acquire) != 0;
-        world.into_iter().any(|task| self.table.get(task).is_some_and(is_connected))
+        self.table.is_connected(task)
     }
 
     /// Gives up the number of a task that has ended, and its files, unless another task that has not ended holds something of it.

@@ -530,16 +530,14 @@ impl<'bus> HostLauncher<'bus> {
         if watch.killed {
             return;
         }
-        match (ended, watch.ended) {
-            (Some(ended), _) if was_running || ended != Ended::Exited(0) => {
-                self.record_death(index, ended.into());
-            }
-            (None, Some(ended)) if was_running && ended != Ended::Exited(0) => {
-                let cause = watch.cause_by_wrapper(ended);
-                self.record_death(index, cause);
-            }
-            (None, _) if was_running => self.record_death(index, Cause::Vanished),
-            _ => {}
+        let cause = match (ended, watch.ended) {
+            (Some(ended), _) if was_running || ended != Ended::Exited(0) => ended.into(),
+            (None, Some(ended)) if was_running && ended != Ended::Exited(0) => watch.cause_by_wrapper(ended),
+            (None, _) if was_running => Cause::Vanished,
+            _ => return,
+        };
+        if !self.ends_alone(index, cause) {
+            self.record_death(index, cause);
         }
     }
 

@@ -330,14 +330,16 @@ impl JobHeader {
     pub fn is_failed(&self, task: u32) -> bool {
         self.failed
             .get(task as usize / 64)
-            // Acquire: "failed bit", pairs with the `fetch_or` in `record_failure`: the record is complete or claimed.
+            // Acquire: "failed bit", pairs with the `fetch_or` in `set_failed`: the record is complete or claimed.
             .is_some_and(|word| word.load(Ordering::Acquire) >> (task % 64) & 1 != 0)
     }
 
     /// Records that `task` failed. The first failure becomes that of the job, with its kind, value and words; returns whether this was the
     /// first.
     pub fn record_failure(&self, task: u32, kind: u32, value: i32, last_words: &str) -> bool {
-        let Some(word) = self.failed.get(task as usize / 64) else { return false };
+        if task as usize / 64 >= self.failed.len() {
+            return false;
+        }
         let record = &self.failure;
         let claim = record.task.compare_exchange(0, task + 1, Ordering::AcqRel, Ordering::Relaxed);
         let first = claim.is_ok();
@@ -351,13 +353,19 @@ impl JobHeader {
             // Release: "failure recorded", pairs with the load in `first_failure`.
             record.complete.store(1, Ordering::Release);
         }
+        self.set_failed(task);
+        first
+    }
+
+    /// Records that `task` failed, and that this is no failure of the job.
+    pub fn set_failed(&self, task: u32) {
+        let Some(word) = self.failed.get(task as usize / 64) else { return };
         // Release: "failed bit".
         let before = word.fetch_or(1 << (task % 64), Ordering::Release);
         if before >> (task % 64) & 1 == 0 {
             // Release: "failure epoch", pairs with the pollers' load: a task that sees the new number sees the bit.
             self.failure_epoch.fetch_add(1, Ordering::Release);
         }
-        first
     }
 
     /// Forgets the failure of a task whose number another task gets.

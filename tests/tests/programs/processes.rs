@@ -40,8 +40,16 @@ fn a_child_that_is_lost_before_it_joins_ends_the_job() {
 fn a_world_that_has_disconnected_dies_alone() {
     let scratch = Scratch::new("t_lost_alone");
     let program = build(&scratch);
-    let mut job = Command::new(programs::folder().join("mpiexec"));
-    let (good, said) = run(job.args(["-n", "2", "--timeout", "60"]).arg(&program).arg("alone"));
-    assert!(good && said.contains("all good"), "{said}");
-    assert!(said.contains("task 2, which shares nothing with other worlds, exited with code 5"), "{said}");
+    let ways = [
+        ("alone", "task 2, which shares nothing with other worlds, exited with code 5"),
+        ("alone-aborts", "task 2, which shares nothing with other worlds, exited with code 6"),
+        // The other child learns of it, and aborts.
+        ("alone-leaves", "task 2 has failed (it exited (code 0) before it left the job)"),
+    ];
+    for (way, reason) in ways {
+        let mut job = Command::new(programs::folder().join("mpiexec"));
+        let (good, said) = run(job.args(["-n", "2", "--timeout", "60"]).arg(&program).arg(way));
+        assert!(good && said.contains("all good"), "{way}: {said}");
+        assert!(said.contains(reason), "{way}: {said}");
+    }
 }

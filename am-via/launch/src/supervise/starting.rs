@@ -159,7 +159,8 @@ impl HostLauncher<'_> {
         }
     }
 
-    /// Whether the failure of a task concerns no other world. If so, ends the task's own world.
+    /// Whether the failure of a task concerns no other world. If so, ends the task's own world; for an exit with code 0, its tasks only
+    /// learn of it.
     pub(super) fn ends_alone(&mut self, index: usize, cause: Cause) -> bool {
         let task = self.number(index);
         // Once the job has failed, other failures are consequences.
@@ -171,12 +172,12 @@ impl HostLauncher<'_> {
             let Some(other) = self.index(task) else { continue };
             if self.watches[other].ended.is_none() && cause != Cause::Exited(0) {
                 self.watches[other].killed = true;
-                // Its death is not handled again, and tasks whose numbers it holds are freed only if it is marked.
-                self.job.mark_ended_alone(task);
                 spawn::members_below(self.process(other).pid).signal(libc::SIGKILL);
+                // Its death is not handled again, and tasks whose numbers it holds are freed only if it is marked.
+                self.job.mark_ended_alone(task, Cause::Signalled(libc::SIGKILL));
             }
         }
-        self.job.mark_ended_alone(task);
+        self.job.mark_ended_alone(task, cause);
         if cause != Cause::Exited(0) {
             am_via_os::complain!(
                 "amrun: task {task}, which shares nothing with other worlds, {cause}; the job goes on"

@@ -51,7 +51,8 @@ impl Shm {
         if epoch != self.failure_epoch {
             self.failure_epoch = epoch;
             for task in self.job.tasks() {
-                if self.job.is_failed(task) && self.failures_told.insert(task) {
+                if self.job.is_failed(task) && self.job.is_concerned(task) && self.failures_told.insert(task)
+                {
                     self.failures_due.push(task);
                     if let Some(far) = &self.far {
                         far.lose_task(task);
