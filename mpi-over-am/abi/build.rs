@@ -355,22 +355,12 @@ fn export(
     } else if implemented.contains(&large) {
         let wide = prototypes.get(&format!("{name}_c")).ok_or_else(|| format!("{name} has no large form"))?;
         call(&large, prototype, wide, Some(wide))?
-    } else if prototype.returns == "c_int" {
-        match prototype.parameters.iter().find(|parameter| parameter.kind == "MPI_Comm") {
-            Some(Parameter { name: comm, .. }) => format!("crate::errors::unsupported_on({name:?}, _{comm})"),
-            None => format!("crate::errors::unsupported({name:?})"),
-        }
     } else {
-        return Err(format!("{name} must be implemented: it cannot report an error").into());
+        return Err(format!("{name} must be implemented: write {own} or {large}").into());
     };
-    let is_unused = body.contains("::unsupported");
-    let unused = if is_unused { "_" } else { "" };
-    let checks = if is_unused { String::new() } else { checks(name, prototype) };
-    let parameters: Vec<_> = prototype
-        .parameters
-        .iter()
-        .map(|Parameter { name, kind, .. }| format!("{unused}{name}: {kind}"))
-        .collect();
+    let checks = checks(name, prototype);
+    let parameters: Vec<_> =
+        prototype.parameters.iter().map(|Parameter { name, kind, .. }| format!("{name}: {kind}")).collect();
     if face != Face::Standard {
         writeln!(
             text,

@@ -11,6 +11,7 @@ pub(crate) mod hints;
 pub(crate) mod hosts;
 pub(crate) mod info;
 mod inter;
+mod ports;
 pub(crate) mod properties;
 mod spawn;
 mod state_of;

@@ -17,7 +17,7 @@ use crate::job::{JobFabric, Joined, Variables};
 use crate::message::attached_buffers::{BufferOwner, SendBuffer};
 use crate::message::consensus::Contribution;
 use crate::message::counts::{self, Counts};
-use crate::message::notes::Key;
+use crate::message::notes::{Key, MEETING};
 use crate::message::progress::end;
 use crate::message::progress_thread::{ProgressThread, RunningThread, serve};
 use crate::message::request_id::RequestId;
@@ -266,6 +266,50 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
         self.parent.clone()
     }
 
+    /// Opens a port of this task, by which other tasks of the job can [`connect`](Communicator::connect) to it (`MPI_Open_port`). The text
+    /// contains a secret: only tasks that were given the text, for example by [`publish`](Self::publish), can connect.
+    ///
+    /// # Errors
+    /// A call inside another call; MPI has ended.
+    pub fn open_port(&self) -> Result<String> {
+        self.world.open_port()
+    }
+
+    /// Closes a port of this task (`MPI_Close_port`). Calls that wait to be accepted are refused.
+    ///
+    /// # Errors
+    /// [`ErrorClass::Port`](crate::ErrorClass::Port): this task has no such port.
+    pub fn close_port(&self, port: &str) -> Result<()> {
+        self.world.close_port(port)
+    }
+
+    /// Publishes a text, such as a port, under a name, until this task ends or [withdraws](Self::unpublish) it (`MPI_Publish_name`).
+    ///
+    /// # Errors
+    /// [`ErrorClass::Service`](crate::ErrorClass::Service): the name is published already.
+    /// [`ErrorClass::UnsupportedOperation`](crate::ErrorClass::UnsupportedOperation): the job runs on several hosts, or its launcher keeps
+    /// no names.
+    pub fn publish(&self, name: &str, text: &str) -> Result<()> {
+        crate::job::publish(name, text)
+    }
+
+    /// Withdraws a name that this task has published (`MPI_Unpublish_name`).
+    ///
+    /// # Errors
+    /// [`ErrorClass::Service`](crate::ErrorClass::Service): this task has not published the name. Those of [`publish`](Self::publish).
+    pub fn unpublish(&self, name: &str) -> Result<()> {
+        crate::job::unpublish(name)
+    }
+
+    /// The text that is published under a name (`MPI_Lookup_name`).
+    ///
+    /// # Errors
+    /// [`ErrorClass::Name`](crate::ErrorClass::Name): no living task of the job has published the name.
+    /// [`ErrorClass::UnsupportedOperation`](crate::ErrorClass::UnsupportedOperation): see [`publish`](Self::publish).
+    pub fn look_up(&self, name: &str) -> Result<String> {
+        crate::job::look_up(name)
+    }
+
     /// Gives up the inter-communicator with the tasks that have started this task's world.
     pub fn disconnect_parent(&mut self) {
         self.parent = None;
@@ -452,9 +496,6 @@ fn finish<F: Fabric, L: LockPolicy>(state: &mut Turn<'_, F, L>) -> Result<()> {
     boards.free(context);
     flushed
 }
-
-/// The context id of the notes that [`meet`] sends. No communicator has it.
-const MEETING: u32 = u32::MAX - 1;
 
 /// [`meet`] in a job that goes on after failures, for the tasks that have not failed.
 fn meet_survivors<F: Fabric, L: LockPolicy>(state: &mut Turn<'_, F, L>) -> Result<()> {

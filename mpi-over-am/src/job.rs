@@ -71,7 +71,9 @@ fn ask(ask: &Ask) -> Result<Answer> {
     let Answer::Refused { kind, why } = answer else { return Ok(answer) };
     let class = match kind {
         Refusal::Start => ErrorClass::Spawn,
-        Refusal::Name | Refusal::Taken | Refusal::Unsupported => ErrorClass::UnsupportedOperation,
+        Refusal::Name if matches!(ask, Ask::LookUp { .. }) => ErrorClass::Name,
+        Refusal::Name | Refusal::Taken => ErrorClass::Service,
+        Refusal::Unsupported => ErrorClass::UnsupportedOperation,
     };
     Err(Error::Processes { class, what: why })
 }
@@ -88,6 +90,46 @@ fn other_answer() -> Error {
 pub(crate) fn start(programs: Vec<ProgramToStart>, parent: String) -> Result<u32> {
     match ask(&Ask::Start { programs, parent })? {
         Answer::Started { first } => Ok(first),
+        _ => Err(other_answer()),
+    }
+}
+
+/// A number of the job that no other job is likely to have; 0: there is no job. Parts of a job on several hosts have different ones.
+#[must_use]
+pub fn job_number() -> u64 {
+    JOB.lock().unwrap_or_else(PoisonError::into_inner).upgrade().map_or(0, |job| job.id())
+}
+
+/// Lets the launcher keep a text under a name.
+///
+/// # Errors
+/// The name is published already; the launcher keeps no names.
+pub(crate) fn publish(name: &str, text: &str) -> Result<()> {
+    done(&Ask::Publish { name: name.to_owned(), text: text.to_owned() })
+}
+
+/// Withdraws the text under a name.
+///
+/// # Errors
+/// This task has not published the name; the launcher keeps no names.
+pub(crate) fn unpublish(name: &str) -> Result<()> {
+    done(&Ask::Withdraw { name: name.to_owned() })
+}
+
+fn done(what: &Ask) -> Result<()> {
+    match ask(what)? {
+        Answer::Done => Ok(()),
+        _ => Err(other_answer()),
+    }
+}
+
+/// The text under a name.
+///
+/// # Errors
+/// No task has published the name; the launcher keeps no names.
+pub(crate) fn look_up(name: &str) -> Result<String> {
+    match ask(&Ask::LookUp { name: name.to_owned() })? {
+        Answer::Text(text) => Ok(text),
         _ => Err(other_answer()),
     }
 }

@@ -98,6 +98,7 @@ pub use environment::Environment;
 pub use environment::session::Session;
 pub use error::{Difference, Error, ErrorClass, Fault, Result, Side};
 pub use group::{Comparison, Group, RankRange, SELF_SET, WORLD_SET};
+pub use job::job_number;
 pub use job::{
     JobAllocator, JobFabric, JobSettings, Variables, become_program, complain, keep_ended_children,
     output_was_closed, say,

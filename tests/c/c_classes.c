@@ -101,7 +101,9 @@ static void of_arguments(void) {
     MPI_Win_free(&win);
 
     char port[MPI_MAX_PORT_NAME];
-    FAILS(MPI_Open_port(MPI_INFO_NULL, port), MPI_ERR_UNSUPPORTED_OPERATION);
+    FAILS(MPI_Close_port("no port"), MPI_ERR_PORT);
+    FAILS(MPI_Lookup_name("nobody's", MPI_INFO_NULL, port), MPI_ERR_NAME);
+    FAILS(MPI_Unpublish_name("nobody's", MPI_INFO_NULL, "no port"), MPI_ERR_SERVICE);
     FAILS(MPI_File_set_errhandler((MPI_File)MPI_INT, MPI_ERRORS_RETURN), MPI_ERR_FILE);
 #endif
 }

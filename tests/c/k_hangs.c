@@ -55,6 +55,15 @@ static void ended(void) {
     if (rank == 0) receive_from(1, 9);
 }
 
+/* Nobody connects to a port. */
+static void port(void) {
+    char text[MPI_MAX_PORT_NAME];
+    MPI_Comm inter;
+    if (rank > 0) return;
+    MPI_Open_port(MPI_INFO_NULL, text);
+    MPI_Comm_accept(text, MPI_INFO_NULL, 0, MPI_COMM_SELF, &inter);
+}
+
 /* A message has arrived, but the task waits for another message. */
 static void wrong_tag(void) {
     int word = 4;
@@ -229,7 +238,7 @@ int main(int argc, char **argv) {
         {"ended", ended}, {"wrong_tag", wrong_tag}, {"slow", slow}, {"lock", lock},
         {"probes", probes}, {"sleeper", sleeper}, {"computer", computer},
         {"poller", poller}, {"two_threads", two_threads}, {"lost_work", lost_work}, {"not_barrier", not_barrier},
-        {"call", call}, {"names", names},
+        {"call", call}, {"names", names}, {"port", port},
     };
     if (argc > 2) slow_seconds = (unsigned)atoi(argv[2]);
     if (argc > 2) call_name = argv[2];

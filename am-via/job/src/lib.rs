@@ -362,6 +362,12 @@ impl Job {
         self.recorder.get()
     }
 
+    /// The job's random number. The parts of a job on several hosts have different ones.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.header.job_id.load(Ordering::Relaxed)
+    }
+
     /// The recorder of this task. If there is none, makes one that only prints ([`Recorder::trace_to_stderr`]).
     pub fn console_recorder(&self) -> &Arc<Recorder> {
         self.recorder.get_or_init(|| Arc::new(Recorder::new(self.task, None, false)))

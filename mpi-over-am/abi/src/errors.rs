@@ -97,24 +97,6 @@ pub(crate) fn no_communicator(handle: MPI_Comm) -> Failure {
     Failure::new(ErrorClass::Communicator, what)
 }
 
-/// The result of a function that is not implemented.
-#[cold]
-pub(crate) fn unsupported(function: &str) -> c_int {
-    on_process(function, |_| Err(not_there(function)))
-}
-
-/// [`unsupported`] for a function about a communicator.
-#[cold]
-pub(crate) fn unsupported_on(function: &str, comm: MPI_Comm) -> c_int {
-    on_communicator(function, comm, |_, _| Err(not_there(function)))
-}
-
-fn not_there(function: &str) -> Failure {
-    let _ = function;
-    let what = "this library does not have this function";
-    Failure::new(ErrorClass::UnsupportedOperation, what)
-}
-
 /// Like [`finish_alone`], for calls that are also allowed while MPI does not run: the initial error handler then runs.
 pub(crate) fn finish_on_process(function: &str, outcome: Outcome<()>) -> c_int {
     match outcome {

@@ -67,6 +67,7 @@ mod packing;
 mod partitioned;
 mod performance;
 mod point_to_point;
+mod ports;
 mod processes;
 mod properties;
 mod raise;
@@ -114,6 +115,7 @@ mod implementation {
     pub(crate) use crate::partitioned::*;
     pub(crate) use crate::performance::*;
     pub(crate) use crate::point_to_point::*;
+    pub(crate) use crate::ports::*;
     pub(crate) use crate::processes::*;
     pub(crate) use crate::properties::*;
     pub(crate) use crate::representations::*;

@@ -96,7 +96,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     }
 
     /// The leaders exchange greetings, and then their lists. The context ids of the leader with the lower task number are used.
-    fn meet(&self, bridge: &Self, leader: u32, tag: i32, list: &[u64]) -> Result<Vec<u64>> {
+    pub(super) fn meet(&self, bridge: &Self, leader: u32, tag: i32, list: &[u64]) -> Result<Vec<u64>> {
         let out = self.greeting(list)?;
         let mut into = [0; 4];
         bridge.exchange_words(leader, tag, &out, &mut into)?;

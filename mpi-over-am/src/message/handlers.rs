@@ -26,7 +26,8 @@ use crate::message::budget::Budget;
 use crate::message::completion::Completions;
 use crate::message::early_message::{ENTRY_BYTES, EarlyBuffers, EarlyMessage, footprint, part_of_number};
 use crate::message::envelope;
-use crate::message::notes::Notes;
+use crate::message::notes::{self, Key, Notes};
+use crate::message::ports::{self, Ports};
 use crate::message::request_id::RequestId;
 use crate::message::request_table::{Requests, Wakers};
 use crate::message::route::ReceiveBuffer;
@@ -99,6 +100,8 @@ pub(crate) struct MpiHandlers {
     pub(crate) arrivals: Arrivals,
     pub(crate) completions: Completions,
     pub(crate) notes: Notes<RequestId>,
+    /// The open ports of this task.
+    pub(crate) ports: Ports,
     /// Whether a check is due before the next call: an earlier call left an error, or no further call is allowed.
     pub(crate) attention: bool,
     /// Errors of calls that have returned.
@@ -144,6 +147,7 @@ impl MpiHandlers {
             arrivals: Arrivals::default(),
             completions: Completions::default(),
             notes: Notes::default(),
+            ports: Ports::default(),
             attention: false,
             deferred: Vec::new(),
             attached: AttachedBuffers::default(),
@@ -347,8 +351,19 @@ impl MpiHandlers {
     }
 
     fn note(&mut self, message: &Message<'_>) -> Answer {
-        let Ok(words) = message.uhdr.try_into() else { return self.malformed(message) };
-        if let Some(request) = self.notes.arrived(message.source.task, words) {
+        let Ok(uhdr) = message.uhdr.try_into() else { return self.malformed(message) };
+        let (mut key, mut words) = notes::of_bytes(message.source.task, uhdr);
+        if key.context_id == notes::CALLS {
+            if !self.ports.is_open(key.tag, words[0]) {
+                return Answer::consumed(reply(
+                    NOTE,
+                    &notes::to_bytes(notes::ANSWERS, key.tag, ports::REFUSED),
+                ));
+            }
+            words[1] = u64::from(key.from);
+            key.from = ports::ANY_CALLER;
+        }
+        if let Some(request) = self.notes.arrived(key, words) {
             self.requests.end(request, None);
         }
         Answer::discard()
@@ -509,12 +524,10 @@ impl HandlerSet for MpiHandlers {
         let posted = || self.requests.posted_receives().map(|(_, pattern)| pattern);
         let of_all_tasks = posted().filter(|pattern| needs_all_tasks(pattern.context_id().0));
         facts.needed.extend(of_all_tasks.filter_map(|pattern| self.only_sender(&pattern)));
-        facts.needed.extend(self.notes.awaited());
-        facts.operations.extend(self.notes.awaited().map(|task| UnderWay {
-            what: "receive".into(),
-            partner: Some(task),
-            details: "to make a communicator or a window".to_owned(),
-        }));
+        let awaited = self.notes.awaited_keys();
+        let named = awaited.iter().filter(|key| key.context_id != notes::CALLS);
+        facts.needed.extend(named.map(|key| TaskId(key.from)));
+        facts.operations.extend(awaited.into_iter().map(wait_for_note));
         let posted = posted().chain(self.probed.iter().copied());
         let early = self.early.iter().map(|(_, envelope, message)| (*envelope, message));
         let sends = self.requests.unacknowledged().map(|(_, task)| task);
@@ -588,6 +601,17 @@ impl MpiHandlers {
         });
         tell_length("early messages", self.early.len() + 1);
     }
+}
+
+/// The wait for a note, for the report of a hang.
+fn wait_for_note(key: Key) -> UnderWay {
+    let (what, details) = match key.context_id {
+        notes::CALLS => ("receive", format!("a connection to port {} of this task", key.tag)),
+        notes::ANSWERS => ("receive", format!("the acceptance of a connection to port {}", key.tag)),
+        _ => ("receive", "to make a communicator or a window".to_owned()),
+    };
+    let partner = (key.context_id != notes::CALLS).then_some(TaskId(key.from));
+    UnderWay { what: what.into(), partner, details }
 }
 
 fn tell_length(queue: &str, len: usize) {

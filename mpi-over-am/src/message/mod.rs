@@ -12,6 +12,7 @@ pub(crate) mod envelope;
 pub(crate) mod handlers;
 pub(crate) mod helper_thread;
 pub(crate) mod notes;
+pub(crate) mod ports;
 pub(crate) mod progress;
 pub(crate) mod progress_thread;
 pub(crate) mod protocol;

@@ -23,6 +23,13 @@ pub(crate) struct Key {
 /// knows that a member has failed.
 pub(crate) const BY_ALL: i32 = -1;
 
+/// The context id of the notes by which tasks meet at the end of MPI. No communicator has this id, nor the next two.
+pub(crate) const MEETING: u32 = u32::MAX - 1;
+/// The context id of calls of a port. The tag is the number of the port, and the first word its secret.
+pub(crate) const CALLS: u32 = u32::MAX - 2;
+/// The context id of answers to calls of a port. The tag is the number of the port.
+pub(crate) const ANSWERS: u32 = u32::MAX - 3;
+
 /// Two words; the tag decides their meaning.
 pub(crate) type Words = [u64; 2];
 
@@ -58,15 +65,7 @@ impl<R> Default for Notes<R> {
 
 impl<R> Notes<R> {
     /// Stores a note; returns the request that waited for it, if any.
-    pub(crate) fn arrived(&mut self, from: TaskId, uhdr: &[u8; BYTES]) -> Option<R> {
-        let word = |at: usize| {
-            let mut bytes = [0; 4];
-            bytes.copy_from_slice(&uhdr[at..at + 4]);
-            u32::from_le_bytes(bytes)
-        };
-        let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
-        let key = Key { context_id: word(0), tag: word(4).cast_signed(), from: from.0 };
-        let words = [long(8), long(16)];
+    pub(crate) fn arrived(&mut self, key: Key, words: Words) -> Option<R> {
         let queue = self.queues.entry(key).or_default();
         let Some((slot, request)) = queue.waiting.pop_front() else {
             queue.arrived.push_back(words);
@@ -97,12 +96,6 @@ impl<R> Notes<R> {
         }
     }
 
-    /// The tasks whose notes requests wait for.
-    pub(crate) fn awaited(&self) -> impl Iterator<Item = TaskId> + '_ {
-        let awaited = self.queues.iter().filter(|(_, queue)| !queue.waiting.is_empty());
-        awaited.map(|(key, _)| TaskId(key.from))
-    }
-
     /// The keys of the notes that requests wait for.
     pub(crate) fn awaited_keys(&self) -> Vec<Key> {
         let awaited = self.queues.iter().filter(|(_, queue)| !queue.waiting.is_empty());
@@ -122,6 +115,17 @@ impl<R> Notes<R> {
             self.queues.remove(&key);
         }
     }
+}
+
+/// The key and the words of a note, from its header.
+pub(crate) fn of_bytes(from: TaskId, uhdr: &[u8; BYTES]) -> (Key, Words) {
+    let word = |at: usize| {
+        let mut bytes = [0; 4];
+        bytes.copy_from_slice(&uhdr[at..at + 4]);
+        u32::from_le_bytes(bytes)
+    };
+    let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
+    (Key { context_id: word(0), tag: word(4).cast_signed(), from: from.0 }, [long(8), long(16)])
 }
 
 /// The header of a note.

@@ -250,7 +250,9 @@ impl<F: Fabric> State<F> {
         words: Words,
     ) -> Result<()> {
         let uhdr = notes::to_bytes(context_id, tag, words);
-        Ok(self.context.amsend(to, handlers::NOTE, &uhdr, &[], AmOptions::default())?)
+        // A call of a port may be refused by its handler.
+        let options = AmOptions { answerable: context_id == notes::CALLS, ..AmOptions::default() };
+        Ok(self.context.amsend(to, handlers::NOTE, &uhdr, &[], options)?)
     }
 
     /// A request that completes when the next note with this key has arrived, and the slot in which the note is stored.

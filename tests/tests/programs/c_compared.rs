@@ -8,7 +8,6 @@ use std::process::Command;
 use am_tests::programs::{self, Scratch, run};
 
 const TABLE: &str = include_str!("../../c/abi_values.txt");
-const HEADER: &str = include_str!("../../../mpi-over-am/abi/include/mpi.h");
 const NOT_COMPARED: &str = include_str!("../../c/not_compared.txt");
 
 /// The MPI functions that a program calls: the undefined names of its object file.
@@ -71,62 +70,4 @@ fn every_function_is_compared_or_has_its_reason() {
         reasons.iter().filter(|(pattern, _)| !all.iter().any(|name| matches(pattern, name))).collect();
     assert!(unused.is_empty(), "reasons for names that are not functions: {unused:?}");
     eprintln!("{} of {} functions are compared", compared.len(), all.len());
-}
-
-/// A C expression for an argument of this type that the call does not use.
-fn any_value(parameter: &str) -> String {
-    let parameter = parameter.trim();
-    if parameter.contains(['*', '[']) || parameter.contains("_function") {
-        return "NULL".to_owned();
-    }
-    match parameter.split(' ').next().expect("a type") {
-        "MPI_Comm" => "MPI_COMM_SELF".to_owned(),
-        "MPI_File" => "MPI_FILE_NULL".to_owned(),
-        "MPI_Info" => "MPI_INFO_NULL".to_owned(),
-        "MPI_Datatype" => "MPI_INT".to_owned(),
-        _ => "0".to_owned(),
-    }
-}
-
-#[test]
-#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
-fn functions_that_are_not_offered_say_so() {
-    programs::build();
-    let scratch = Scratch::new("not-offered");
-    let patterns =
-        NOT_COMPARED.lines().filter_map(|line| line.split_once(" not offered: ").map(|(name, _)| name));
-    let patterns: Vec<_> = patterns.collect();
-    let (_, header) = HEADER.split_once("/* prototypes begin */").expect("the header has prototypes");
-    let mut text = String::from(
-        "#include \"check.h\"\nint main(int argc, char **argv) {\n    begin(&argc, &argv);\n    ",
-    );
-    let mut number = 0;
-    for prototype in header.split(';').map(str::trim) {
-        let Some((name, parameters)) = prototype.strip_prefix("int ").and_then(|rest| rest.split_once('('))
-        else {
-            continue;
-        };
-        let is_meant = patterns.iter().any(|pattern| matches(pattern, name));
-        if !is_meant {
-            continue;
-        }
-        let parameters: Vec<_> = parameters.trim_end_matches(')').split(',').map(any_value).collect();
-        let call = format!("{name}({})", parameters.join(", "));
-        text += &format!("    FAILS({call}, MPI_ERR_UNSUPPORTED_OPERATION);\n");
-        number += 1;
-    }
-    assert!(number > 0, "{number} functions only");
-    text += "    return end();\n}\n";
-    let source = scratch.path().join("not_offered.c");
-    std::fs::write(&source, text).expect("a test can write here");
-    let program = scratch.path().join("program");
-    let mut compile = Command::new(programs::folder().join("mpicc"));
-    compile
-        .args(["-Wno-nonnull", "-I", concat!(env!("CARGO_MANIFEST_DIR"), "/c"), "-o"])
-        .arg(&program)
-        .arg(source);
-    let (good, said) = run(&mut compile);
-    assert!(good, "it does not compile: {said}");
-    let (good, said) = run(Command::new(programs::folder().join("mpiexec")).args(["-n", "1"]).arg(&program));
-    assert!(good && said.contains("all good"), "{said}");
 }

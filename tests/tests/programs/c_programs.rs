@@ -107,6 +107,7 @@ programs! {
     c_levels
     c_objects
     c_kept_parts
+    c_ports
     c_processes
     c_requests
     c_sessions

@@ -30,9 +30,6 @@ const NEVER: &[(&str, &str)] = &[
         "the class stands for failures that a program survives by the standard's rules; here the death of a task is \
                       MPI_ERR_OTHER with the rank, the cause and the last words in the text",
     ),
-    ("PORT", "there are no ports: MPI_ERR_UNSUPPORTED_OPERATION"),
-    ("SERVICE", "there is no name service for ports: MPI_ERR_UNSUPPORTED_OPERATION"),
-    ("NAME", "there is no name service for ports: MPI_ERR_UNSUPPORTED_OPERATION"),
 ];
 
 /// The only class of the list above that the library names nevertheless.

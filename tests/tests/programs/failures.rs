@@ -36,6 +36,16 @@ fn survivors_get_errors_acknowledge_agree_revoke_and_shrink() {
     assert!(said.contains("task 3 was killed by signal 9 (SIGKILL) (the job went on, as asked)"), "{said}");
 }
 
+/// A partner that is killed or leaves while it connects or accepts: the call fails and names the task, and later connections succeed.
+#[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
+fn a_connection_with_a_task_that_ends_fails() {
+    let scratch = Scratch::new("u_ports");
+    let program = build("u_ports", &scratch);
+    let (good, said) = go_on(1, &program, &[]);
+    assert!(good && said.contains("all good"), "{said}");
+}
+
 /// Without the option, a death still ends the job: the program's first error is fatal.
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]

@@ -45,6 +45,12 @@ fn processes_by_module() {
     test("fortran/f_processes.f90");
 }
 
+#[test]
+#[cfg_attr(not(has_gfortran), ignore = "no gfortran was found")]
+fn ports_by_module() {
+    test("fortran/f_ports.f90");
+}
+
 /// A program whose default integers have 8 bytes is warned once in a job.
 #[test]
 #[cfg_attr(not(has_gfortran), ignore = "no gfortran was found")]

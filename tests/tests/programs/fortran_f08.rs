@@ -17,7 +17,7 @@ fn test(compiler: &str, source: &str) {
 }
 
 macro_rules! programs_by {
-    ($($sections:ident $handles:ident $callbacks:ident $cfg:ident $compiler:literal)*) => { $(
+    ($($sections:ident $handles:ident $callbacks:ident $ports:ident $cfg:ident $compiler:literal)*) => { $(
         #[test]
         #[cfg_attr(not($cfg), ignore = concat!($compiler, " was not found"))]
         fn $sections() {
@@ -35,12 +35,18 @@ macro_rules! programs_by {
         fn $callbacks() {
             test($compiler, "fortran/f08_callbacks.f90");
         }
+
+        #[test]
+        #[cfg_attr(not($cfg), ignore = concat!($compiler, " was not found"))]
+        fn $ports() {
+            test($compiler, "fortran/f08_ports.f90");
+        }
     )* };
 }
 
 programs_by! {
-    sections_by_gfortran handles_by_gfortran callbacks_by_gfortran has_gfortran "gfortran"
-    sections_by_flang handles_by_flang callbacks_by_flang has_flang_new_19 "flang-new-19"
+    sections_by_gfortran handles_by_gfortran callbacks_by_gfortran ports_by_gfortran has_gfortran "gfortran"
+    sections_by_flang handles_by_flang callbacks_by_flang ports_by_flang has_flang_new_19 "flang-new-19"
 }
 
 /// Functions that the standard has not in this module: those that only C has (the tool interface, conversions of handles), and the

@@ -85,6 +85,7 @@ fn jobs_that_hang_are_reported_with_the_reason() {
         messages_of_a_barrier_are_not_told_as_the_programs,
         the_task_that_has_a_window_s_lock_is_named,
         a_receive_from_a_task_that_has_left_is_told,
+        a_wait_for_a_connection_names_the_port,
         a_wait_that_ends_is_reported_where_that_is_asked_for,
         a_dead_lock_is_reported_once_without_being_asked_for_and_as_json_where_that_is_wanted,
         a_dead_lock_of_tasks_with_threads_is_reported_without_being_asked_for,
@@ -221,6 +222,11 @@ fn a_receive_from_a_task_that_has_left_is_told() {
         job_of(2, "ended"),
         &["receive from task 1, tag 9", "task 1: waits in MPI_Finalize"],
     );
+}
+
+fn a_wait_for_a_connection_names_the_port() {
+    let expected = ["task 0: waits in MPI_Comm_accept", "a connection to port 0 of this task"];
+    said_before_the_limit(job_of(2, "port"), &expected);
 }
 
 /// Reads the launcher's standard error until a line contains `words`.

@@ -83,6 +83,7 @@ programs! {
     all_types "o_types"
     all_windows "o_windows"
     one_sided "w_one_sided"
+    ports "c_ports"
     processes "c_processes"
     all_processes "o_processes"
     version_of_the_interface "x_interface_version"

@@ -62,10 +62,14 @@ impl HostLauncher<'_> {
                 }
                 let job = Arc::clone(&self.job);
                 self.published.0.retain(|_, (by, _)| job.state(*by) == TaskState::Running);
+                let several_hosts = self.job.num_tasks() > self.launch.tasks;
                 let answer = match ask {
                     Ask::Start { programs, parent } => self
                         .start(&programs, &parent)
                         .unwrap_or_else(|why| Answer::refused(Refusal::Start, &why)),
+                    Ask::Publish { .. } | Ask::Withdraw { .. } | Ask::LookUp { .. } if several_hosts => {
+                        Answer::refused(Refusal::Unsupported, "names are not kept in a job of several hosts")
+                    }
                     Ask::Publish { name, text } => self.published.publish(task, name, text),
                     Ask::Withdraw { name } => self.published.withdraw(task, &name),
                     Ask::LookUp { name } => self.published.look_up(&name),
