@@ -9,7 +9,16 @@ pub struct Variables(String);
 /// Prefixes of setting names: ours, and those of the MPI libraries whose names are understood.
 const PREFIXES: [&str; 3] = ["AM_", "MPI_", "LAM_MPI_"];
 /// Variables that begin like settings but are not settings: the launcher writes them.
-const WRITTEN_BY_THE_LAUNCHER: [&str; 5] = ["AM_JOB", "AM_TASK", "AM_NUM_TASKS", "AM_PINNED", "AM_TERMINAL"];
+const WRITTEN_BY_THE_LAUNCHER: [&str; 8] = [
+    "AM_JOB",
+    "AM_TASK",
+    "AM_NUM_TASKS",
+    "AM_PINNED",
+    "AM_TERMINAL",
+    "AM_PARENT",
+    "AM_PROGRAM",
+    "AM_SAYS_LIBRARY",
+];
 /// The longest value of a setting, in bytes. A longer value is that of a variable that is no setting, such as a path, or is a mistake.
 const VALUE_BYTES_MAX: usize = 64;
 /// Number of characters that a job file keeps of a value that no setting can have.
@@ -94,6 +103,8 @@ mod tests {
             ("MPI_HOME", &long),
             ("AM_CREDITS", "3"),
             ("AM_JOB", "4"),
+            ("AM_PROGRAM", "1"),
+            ("AM_SAYS_LIBRARY", "1"),
             ("HOME", "/"),
         ];
         let environment = environment.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned()));

@@ -105,6 +105,10 @@ fn one_job_has_three_interfaces() {
         start.args(["--verbose", "-n", "1"]).arg(first).args([":", "-n", "1"]).arg(second);
         let (good, said) = run(start.args([":", "-n", "1"]).arg(third));
         assert!(good && said.contains("all good"), "{said}");
+        assert!(
+            !said.contains("there is no setting"),
+            "what the launcher tells the tasks is no setting: {said}"
+        );
         for (task, interface) in ["MPICH and Intel MPI", "Open MPI", "the standard"].iter().enumerate() {
             let is_said = |line: &str| line.contains(&format!("task {task}: ")) && line.contains(interface);
             assert!(said.lines().any(is_said), "task {task}: {said}");
