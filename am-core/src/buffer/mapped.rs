@@ -4,8 +4,8 @@
 //! context, and loads the *state word* of the part's owner. There is no handshake with the owner, because the memory is never used for
 //! anything else.
 //!
-//! The state word follows the part in memory. The owner sets it before it ends the memory, or when it closes its context: the other tasks
-//! then get an error from the general path, as for other memory that is no longer exposed.
+//! The state word follows the part in memory. The owner sets it before it ends the memory, or when it closes its context. An access by
+//! another task then takes the general path, which refuses it as it refuses each access to memory that is no longer exposed.
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -131,13 +131,13 @@ impl Set {
 }
 
 impl MappedParts {
-    /// Bytes of memory that holds a part of `len` bytes and the owner's state word; `None`: no memory has so many.
+    /// The bytes that a part of `len` bytes and the owner's state word need together; `None` if the number is too large.
     pub(crate) fn bytes_with_state(len: usize) -> Option<usize> {
         len.checked_next_multiple_of(LINE_BYTES)?.checked_add(LINE_BYTES)
     }
 
     /// Begins a set of the parts of all tasks, each of `len` bytes at the start of memory that is mapped here; that of this task is number
-    /// `own`. `None`: there are as many sets as there can be, or a memory is too short.
+    /// `own`. Returns `None` if there are as many sets as there can be, or if a memory is too short.
     pub(crate) fn begin(
         &mut self,
         memories: &[&SharedMemory],
@@ -167,7 +167,7 @@ impl MappedParts {
         Some(parts)
     }
 
-    /// Ends a set: its parts are not accessed any more, nor this task's own part by others, which go by the general path from now on.
+    /// Ends a set. This context does not access its parts any more, and the other tasks access this task's part by the general path.
     pub(crate) fn end(&mut self, set: u64) {
         let place = usize::from(set as u8);
         if self.names[place] == set {

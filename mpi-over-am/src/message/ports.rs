@@ -8,7 +8,7 @@ use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 
 use crate::message::notes::Words;
 
-/// Stands for the caller in the key of a call: whoever it is. The call's second word is then its task.
+/// Stands for the caller in the key of a call, because an accept takes calls of all tasks. The call's second word names the caller.
 pub(crate) const ANY_CALLER: u32 = u32::MAX;
 /// The answer to a call that is refused.
 pub(crate) const REFUSED: Words = [u64::MAX; 2];

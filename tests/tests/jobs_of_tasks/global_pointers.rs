@@ -135,7 +135,7 @@ fn a_task_that_has_died_is_not_accessed() {
     });
 }
 
-/// The owner has closed no heap, and tells nobody. Its memory stays as it is.
+/// The owner closes its context without closing the heap, and no message tells the others. Its memory stays as it is.
 #[test]
 fn memory_of_a_context_that_was_closed_is_not_accessed() {
     job("memory_of_a_context_that_was_closed_is_not_accessed").tasks(2).run(|| {
