@@ -243,9 +243,10 @@ mod tests {
     /// Zeroed words of the test, as memory of a task.
     fn memory(words: usize) -> SharedMemory {
         let bytes = MappedParts::bytes_with_state(words * 8).expect("it is short");
-        let at = Box::leak(vec![0_u64; bytes / 8].into_boxed_slice());
-        // SAFETY: the words are never freed, and are reached by the memory only.
-        unsafe { SharedMemory::new(NonNull::from(at).cast(), bytes, SharedName([0; 4]), Arc::new(())) }
+        let words: Arc<Vec<AtomicU64>> = Arc::new((0..bytes / 8).map(|_| AtomicU64::new(0)).collect());
+        let at = NonNull::from(words.as_slice()).cast();
+        // SAFETY: the memory keeps the words, which are accessed through it only.
+        unsafe { SharedMemory::new(at, bytes, SharedName([0; 4]), words) }
     }
 
     #[test]
