@@ -8,6 +8,8 @@ use am_via_job::{Cause, Failure, Recorded};
 use am_via_os::process::Ended;
 use am_via_os::signal;
 
+use super::other_mpi;
+
 /// The result of a job.
 #[derive(Clone, Debug)]
 pub struct Report {
@@ -166,12 +168,11 @@ impl fmt::Display for Report {
         }
         if let Some(library) = &self.other_mpi {
             let separator = if self.ended_by.is_some() || self.failure.is_some() { "; " } else { "" };
-            let library = library.display();
             write!(
                 f,
-                "{separator}no task has joined this job: its program uses another MPI library, {library}, and each task was \
-                 a job of one; build the program with mpicc, mpicxx or mpifort (Python: MPICC=mpicc pip install \
-                 --no-binary mpi4py mpi4py)"
+                "{separator}no task has joined this job: its program uses another MPI library, {}, and each task was a job of one; {}",
+                library.display(),
+                other_mpi::advice(library)
             )?;
         }
         if self.left_behind > 0 {

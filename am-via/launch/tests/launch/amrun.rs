@@ -320,7 +320,7 @@ fn a_program_of_another_mpi_library_is_told() {
             let said = stderr(&output);
             assert_eq!(output.status.code(), Some(124), "{said}");
             let is_told = said.contains(&format!("uses another MPI library, {}", library.display()));
-            assert!(is_told && said.contains("mpicc") || !is_told && !is_last, "{said}");
+            assert!(is_told && said.contains("--abi mpich") || !is_told && !is_last, "{said}");
             if is_told {
                 break;
             }
