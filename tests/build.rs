@@ -39,11 +39,14 @@ fn main() {
         }
         any_is_missing |= found.is_none();
     }
-    println!("cargo::rustc-check-cfg=cfg(has_libfabric, may_unshare)");
+    println!("cargo::rustc-check-cfg=cfg(has_libfabric, has_venv, may_unshare)");
     println!("cargo::rerun-if-changed={CACHE_OF_LIBRARIES}");
     println!("cargo::rerun-if-env-changed=LD_LIBRARY_PATH");
     if all_are_needed || has_libfabric() {
         println!("cargo::rustc-cfg=has_libfabric");
+    }
+    if all_are_needed || has_venv() {
+        println!("cargo::rustc-cfg=has_venv");
     }
     if all_are_needed || may_unshare() {
         println!("cargo::rustc-cfg=may_unshare");
@@ -68,6 +71,14 @@ fn has_libfabric() -> bool {
         || ["/lib", "/usr/lib", "/lib64", "/usr/lib64"]
             .iter()
             .any(|folder| Path::new(folder).join(LIBFABRIC).is_file())
+}
+
+/// Whether Python can make an environment with pip (Debian: `python3-venv`).
+fn has_venv() -> bool {
+    Command::new("python3")
+        .args(["-c", "import ensurepip, venv"])
+        .output()
+        .is_ok_and(|output| output.status.success())
 }
 
 /// Whether a process may give its children a host name, a user and process ids of their own.

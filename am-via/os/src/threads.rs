@@ -16,10 +16,15 @@ pub fn others_may_act() -> bool {
     }
 }
 
+/// The id of this thread. By the call's number, because older C libraries have no function for it (glibc 2.28, RHEL 8).
+fn own_id() -> libc::c_long {
+    // SAFETY: gettid takes no arguments and only returns the thread's number.
+    unsafe { libc::syscall(libc::SYS_gettid) }
+}
+
 /// For each other thread, its id and the number of its waits so far; `None` if a thread may act, or this is unknown.
 fn waits_of_others() -> Option<Waits> {
-    // SAFETY: gettid takes no arguments and only returns the thread's number.
-    let own = unsafe { libc::gettid() }.to_string();
+    let own = own_id().to_string();
     waits_in(Path::new("/proc/self/task"), |thread| thread != own.as_str())
 }
 
@@ -117,12 +122,10 @@ mod tests {
             let (begun, tell) = (&begun, &tell);
             let tell = tell.clone();
             scope.spawn(move || {
-                // SAFETY: gettid takes no arguments and only returns the thread's number.
-                let _ = tell.send(unsafe { libc::gettid() });
+                let _ = tell.send(own_id());
                 begun.wait();
                 let _ = released.recv();
-                // SAFETY: as above.
-                let _ = tell.send(unsafe { libc::gettid() });
+                let _ = tell.send(own_id());
                 let _ = released.recv_timeout(Duration::from_secs(3600));
             });
             let thread = std::path::PathBuf::from(format!("/proc/self/task/{}", told.recv().unwrap()));

@@ -20,11 +20,22 @@ fn is_mpi(path: &Path) -> bool {
     })
 }
 
+/// Whether a library has code: a library of a wheel that only leads to another one has none.
+fn has_code(info: &libc::dl_phdr_info) -> bool {
+    if info.dlpi_phdr.is_null() {
+        return false;
+    }
+    // SAFETY: the loader says how many segments the library has, and where their headers are; they live as long as the description.
+    let segments = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
+    segments.iter().any(|segment| segment.p_type == libc::PT_LOAD && segment.p_flags & libc::PF_X != 0)
+}
+
 unsafe extern "C" fn add(info: *mut libc::dl_phdr_info, _: usize, found: *mut c_void) -> c_int {
     // SAFETY: the loader passes a description that lives until this function returns, with a name that ends in NUL or is null, and the
     // address that was given with this function: that of the list in `loaded`.
-    let (name, found) = unsafe { ((*info).dlpi_name, &mut *found.cast::<Vec<PathBuf>>()) };
-    if !name.is_null() {
+    let (info, found) = unsafe { (&*info, &mut *found.cast::<Vec<PathBuf>>()) };
+    let name = info.dlpi_name;
+    if !name.is_null() && has_code(info) {
         // SAFETY: as above.
         let path = Path::new(OsStr::from_bytes(unsafe { CStr::from_ptr(name) }.to_bytes()));
         if is_mpi(path) {

@@ -17,4 +17,5 @@ mod long_parts;
 mod other_abis;
 mod processes;
 mod shmem;
+mod wheel;
 mod wrappers;

@@ -160,9 +160,9 @@ fn install(from: &Path, prefix: &Path) -> io::Result<()> {
     let of_others = lib.join(FOLDER);
     fs::create_dir_all(&of_others).map_err(|error| at(&of_others, &error))?;
     for (_, file, names) in FACES {
-        copy(&from.join(file), &of_others.join(names[0]))?;
-        for name in &names[1..] {
-            replace(&of_others.join(name), |place| symlink(names[0], place))?;
+        copy(&from.join(file), &lib.join(file))?;
+        for name in names {
+            replace(&of_others.join(name), |place| symlink(Path::new("..").join(file), place))?;
         }
     }
     replace(&lib.join("libmpi_abi.so"), |place| symlink("libmpi_abi.so.1", place))?;

@@ -12,6 +12,7 @@ pub mod starter;
 pub mod wrapper;
 
 use std::ffi::OsStr;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -41,9 +42,25 @@ fn tool(name: &str) -> Option<Tool> {
     })
 }
 
+/// The first argument of a script that stands for a link, where there are no links, as in a wheel. The link's name follows.
+const CALLED_AS: &str = "--called-as";
+
+/// Becomes this program under another name, with the arguments behind it, if the arguments say so. Returns if they do not, or on an error.
+fn become_called() -> Option<std::io::Error> {
+    let mut words = std::env::args_os().skip(1);
+    words.next().filter(|word| word == CALLED_AS)?;
+    let name = words.next()?;
+    let become_it = |own| mpi_over_am::become_program(std::process::Command::new(own).arg0(name).args(words));
+    Some(std::env::current_exe().map_or_else(|error| error, become_it))
+}
+
 /// Runs the tool under whose name this process was called; if that is not a tool's name, runs the tool that was built as `own`.
 #[must_use]
 pub fn run(own: &'static str) -> ExitCode {
+    if let Some(error) = become_called() {
+        mpi_over_am::complain!("{own}: cannot run this program again: {error}");
+        return ExitCode::FAILURE;
+    }
     mpi_over_am::keep_ended_children();
     let called = std::env::args_os().next();
     let called = called.as_deref().map(Path::new).and_then(Path::file_name).and_then(OsStr::to_str);
