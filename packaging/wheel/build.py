@@ -3,8 +3,8 @@
 
 FOLDER of --from is a folder in which cargo has built everything, such as target/debug; without it, optimised programs are built. The tag of
 the wheel names the newest version of glibc that a file needs. By default that is a version of the building machine or an older one; with
---sysroot, programs are linked with the glibc below another root, which has files of an older distribution. Needs a C compiler (cc) and
-strip. See README.md in the folder of this program.
+--sysroot, programs are linked with the glibc below another root, which has files of an older distribution, but for functions that are newer
+than --glibc. Needs a C compiler (cc) and strip. See README.md in the folder of this program.
 """
 
 import argparse
@@ -13,6 +13,7 @@ import hashlib
 import os
 import pathlib
 import re
+import shutil
 import stat
 import subprocess
 import sys
@@ -35,9 +36,9 @@ def run(*words, **options):
     return subprocess.run([str(word) for word in words], check=True, cwd=ROOT, **options)
 
 
-def options_for(sysroot, links):
-    """The options with which programs are linked with the glibc below another root. The links that a distribution has there are absolute,
-    and lead out of that root: `links` is a folder for others."""
+def options_for(sysroot, newest, links):
+    """The options with which programs are linked with the glibc below another root, without the functions of versions after `newest`. The
+    folder `links` is for the files that the linker takes in place of that root's: the links that a distribution has there are absolute."""
     def find(pattern):
         found = [path for path in sorted(sysroot.glob(pattern)) if path.is_file()]
         if not found:
@@ -46,21 +47,28 @@ def options_for(sysroot, links):
 
     start, rest = find("usr/lib*/**/Scrt1.o"), find("usr/lib*/**/libc_nonshared.a")
     loader, libc = find("lib*/**/ld-*.so*"), find("lib*/**/libc.so.6")
-    (links / "libc.so").write_text(f"GROUP({libc} {rest} AS_NEEDED({loader}))\n")
-    for name in ("dl", "m", "pthread", "rt", "util"):
-        (links / f"lib{name}.so").symlink_to(find(f"lib*/**/lib{name}.so.[0-9]"))
+    for library in [libc, *(find(f"lib*/**/lib{name}.so.[0-9]") for name in ("dl", "m", "pthread", "rt", "util"))]:
+        data = library.read_bytes()
+        (links / library.name).write_bytes(versions.without_newer(data, newest) if newest else data)
+        if library != libc:
+            (links / library.stem).symlink_to(library.name)
+    (links / "libc.so").write_text(f"GROUP({links / libc.name} {rest} AS_NEEDED({loader}))\n")
     # Without -B, the compiler takes the Scrt1.o of its own system, by which programs run no constructors if their glibc is older.
     return [f"--sysroot={sysroot}", f"-B{start.parent}", f"-L{links}", f"-L{libc.parent}"]
 
 
-def build(sysroot, links):
+def build(sysroot, newest):
     """Builds the optimised programs, and returns their folder."""
     environment = dict(os.environ)
     target = pathlib.Path(environment.get("CARGO_TARGET_DIR", ROOT / "target"))
     if sysroot:
-        target = target / "wheel"
+        target = ROOT / target / "wheel"
+        # Cargo builds everything again if the path of this folder changes, and nothing if only its files do.
+        links = target / ("links-" + ".".join(map(str, newest or ["all"])))
+        shutil.rmtree(links, ignore_errors=True)
+        links.mkdir(parents=True)
         # Separated by the character that may be in a path.
-        environment["CARGO_ENCODED_RUSTFLAGS"] = "\x1f".join(f"-Clink-arg={option}" for option in options_for(sysroot, links))
+        environment["CARGO_ENCODED_RUSTFLAGS"] = "\x1f".join(f"-Clink-arg={option}" for option in options_for(sysroot, newest, links))
     environment["CARGO_TARGET_DIR"] = str(target)
     run("cargo", "build", "--release", *(word for package in PACKAGES for word in ("-p", package)), env=environment)
     return ROOT / target / "release"
@@ -143,10 +151,9 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "dist", metavar="FOLDER", help="where the wheel is put (dist)")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        prefix, links, scratch = (pathlib.Path(folder, name) for name in ("prefix", "links", "scratch"))
-        links.mkdir()
+        prefix, scratch = (pathlib.Path(folder, name) for name in ("prefix", "scratch"))
         scratch.mkdir()
-        built = arguments.built.resolve() if arguments.built else build(arguments.sysroot and arguments.sysroot.resolve(), links)
+        built = arguments.built.resolve() if arguments.built else build(arguments.sysroot and arguments.sysroot.resolve(), arguments.glibc)
         # Modules of Fortran are compiled at the first use, by the compiler of the user.
         environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "AM_FC": "no-compiler"}
         run(built / "mpi-install", "--prefix", prefix, stdout=subprocess.DEVNULL, env=environment)

@@ -7,6 +7,8 @@ PROCESSORS = {62: "x86_64", 183: "aarch64"}  # by the number in the head of an E
 # Entries of the dynamic section.
 STRINGS, NEEDS, NEEDS_COUNT = 5, 0x6FFFFFFE, 0x6FFFFFFF
 LOADED, DYNAMIC = 1, 2  # kinds of segments
+SYMBOLS, DEFINED, VERSIONS = 11, 0x6FFFFFFD, 0x6FFFFFFF  # kinds of sections
+WEAK, UNVERSIONED, NOT_DEFAULT = 0x20, 1, 0x8000
 
 
 class Elf:
@@ -40,6 +42,23 @@ class Elf:
         start = strings + offset
         return self.data[start:self.data.index(b"\0", start)].decode()
 
+    def sections(self):
+        """Of each section, by its kind: place in the file, length, number of the section that belongs to it. And the places of all."""
+        (start,) = struct.unpack_from("<Q", self.data, 40)
+        size, count = struct.unpack_from("<HH", self.data, 58)
+        heads = [struct.unpack_from("<4xI16xQQI", self.data, start + size * index) for index in range(count)]
+        return {kind: (place, length, link) for kind, place, length, link in heads}, [place for _, place, _, _ in heads]
+
+    def defines(self, at, strings):
+        """The names of the versions that a library defines, by their numbers; `at` is the place of the definitions."""
+        names, following = {}, 1
+        while following:
+            number, first, following = struct.unpack_from("<4xH6xII", self.data, at)
+            (name,) = struct.unpack_from("<I", self.data, at + first)
+            names[number] = self.text(strings, name)
+            at += following
+        return names
+
     def needs(self):
         """The library and the name of each version that this file needs of another library."""
         entries = self.dynamic()
@@ -65,6 +84,36 @@ def of_glibc(name):
         # GLIBC_PRIVATE, or GLIBC_ABI_DT_RELR and the like, which stand for what the loader can do.
         raise ValueError(f"{name} stands for no version of glibc that a tag can name")
     return int(found[1]), int(found[2])
+
+
+def without_newer(data, newest):
+    """A library of glibc in which the functions of versions after `newest` are not defined, to link with. What a program needs of them is an
+    error, and what it uses if it is there, as Rust's standard library does, is looked for at run time, by its name alone. Where a
+    function has an older version, that one is used.
+    """
+    elf, changed = Elf(data), bytearray(data)
+    kinds, places = elf.sections()
+    (symbols, length, link), (versions, _, _), (defined, _, _) = (kinds[kind] for kind in (SYMBOLS, VERSIONS, DEFINED))
+    names = elf.defines(defined, places[link])
+    left_out, older = set(), {}
+    for index in range(1, length // 24):
+        symbol, version = symbols + 24 * index, versions + 2 * index
+        (name, section), (number,) = struct.unpack_from("<I2xH", data, symbol), struct.unpack_from("<H", data, version)
+        found = re.fullmatch(r"GLIBC_(\d+)\.(\d+)(\.\d+)?", names.get(number & ~NOT_DEFAULT, ""))
+        if section == 0 or not found:
+            continue
+        since, text = (int(found[1]), int(found[2])), elf.text(places[link], name)
+        if since > newest:
+            struct.pack_into("<BxH", changed, symbol + 4, WEAK, 0)
+            struct.pack_into("<H", changed, version, UNVERSIONED)
+            left_out.add(text)
+        else:
+            older[text] = max(older.get(text, (since, version)), (since, version))
+    for text in left_out & older.keys():
+        version = older[text][1]
+        (number,) = struct.unpack_from("<H", changed, version)
+        struct.pack_into("<H", changed, version, number & ~NOT_DEFAULT)
+    return bytes(changed)
 
 
 def tag(files, newest_allowed):

@@ -24,6 +24,26 @@ print(f'task {rank.value} of {size.value}: sum {total.value}', flush=True)
 assert mpi.MPI_Finalize() == 0
 ";
 
+/// Copies libraries of glibc without the functions of versions after 2.28: where to, and the libraries.
+const HIDE: &str = "
+import pathlib, sys, versions
+for library in map(pathlib.Path, sys.argv[2:]):
+    pathlib.Path(sys.argv[1], library.name).write_bytes(versions.without_newer(library.read_bytes(), (2, 28)))
+";
+
+/// Prints the tag of a wheel with this library.
+const TAG: &str = "
+import pathlib, sys, versions
+print(versions.tag([(path, pathlib.Path(path).read_bytes(), False) for path in sys.argv[1:]], None))
+";
+
+/// gettid is of 2.30. The newest pow is of 2.29, and there is an older one.
+const FUNCTIONS: &str = "
+extern int gettid(void) __attribute__((MARK));
+extern double pow(double, double);
+double use(double number) { return gettid ? gettid() + pow(number, 2.5) : pow(number, 2.5); }
+";
+
 fn said(command: &mut Command) -> String {
     let (good, said) = run(command);
     assert!(good, "{command:?}: {said}");
@@ -75,4 +95,43 @@ fn a_wheel_is_installed_and_used() {
     let _ = said(Command::new(bin.join("mpicc")).arg(source).arg("-o").arg(&program));
     let text = said(Command::new(bin.join("mpiexec")).args(["-n", "2"]).arg(&program));
     assert!(text.contains("all good"), "{text}");
+}
+
+/// What a wheel for an older glibc is linked with.
+#[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
+fn functions_of_newer_versions_are_hidden_from_the_linker() {
+    let scratch = Scratch::new("versions");
+    let packaging = Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/wheel");
+    let python = |program: &str| {
+        let mut python = Command::new("python3");
+        python.env("PYTHONPATH", &packaging).args(["-B", "-c", program]);
+        python
+    };
+    let names = ["libc.so.6", "libm.so.6"];
+    let original =
+        names.map(|name| said(Command::new("cc").arg(format!("-print-file-name={name}"))).trim().to_owned());
+    let _ = said(python(HIDE).arg(scratch.path()).args(&original));
+    let library = scratch.path().join("library.so");
+    let link = |mark: &str, with: &[String]| {
+        let source = scratch.path().join("functions.c");
+        std::fs::write(&source, FUNCTIONS.replace("MARK", mark)).expect("a file in the scratch folder");
+        let mut link = Command::new("cc");
+        link.args(["-shared", "-fPIC", "-fno-builtin", "-nodefaultlibs", "-Wl,-z,defs", "-o"]).arg(&library);
+        run(link.arg(&source).args(with))
+    };
+    let tag = || said(python(TAG).arg(&library));
+    let minor = |tag: &str| -> u32 {
+        let parts: Vec<&str> = tag.trim().split('_').collect();
+        parts[2].parse().unwrap_or_else(|_| panic!("{tag}"))
+    };
+    let (good, text) = link("weak", &original);
+    assert!(good, "{text}");
+    assert!(minor(&tag()) >= 29, "the version of pow: {}", tag());
+    let hidden = names.map(|name| scratch.path().join(name).display().to_string());
+    let (good, text) = link("weak", &hidden);
+    assert!(good, "{text}");
+    assert!(minor(&tag()) <= 28, "{}", tag());
+    let (good, text) = link("cold", &hidden);
+    assert!(!good && text.contains("gettid"), "a function that must be there: {text}");
 }
