@@ -46,7 +46,7 @@ fn job_of(tasks: u32, shape: &str) -> impl Fn(&str) -> Command {
 /// Runs a job that its time limit ends, and returns the launcher's output, which has the `expected` words. On a busy machine the tasks may
 /// not wait yet when the limit is reached; so the job is repeated with longer limits.
 #[track_caller]
-fn said_before_the_limit(job: impl Fn(&str) -> Command, expected: &[&str]) -> String {
+pub(super) fn said_before_the_limit(job: impl Fn(&str) -> Command, expected: &[&str]) -> String {
     for limit in ["4", "10", "25"] {
         let said = said_before(limit, &job);
         if expected.iter().all(|words| said.contains(words)) {

@@ -8,6 +8,8 @@ use std::process::Command;
 use am_tests::abi_headers::{INTERFACES, header};
 use am_tests::programs::{self, Scratch, run};
 
+use super::hangs::said_before_the_limit;
+
 /// The folder with the libraries, by the names that programs ask for.
 fn faces() -> PathBuf {
     programs::folder().join("faces")
@@ -113,6 +115,22 @@ fn one_job_has_three_interfaces() {
             let is_said = |line: &str| line.contains(&format!("task {task}: ")) && line.contains(interface);
             assert!(said.lines().any(is_said), "task {task}: {said}");
         }
+    }
+}
+
+/// The report about a hang names the program's call, not a function of this library.
+#[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
+fn a_hang_is_reported_with_the_call_of_the_program() {
+    for interface in INTERFACES {
+        let scratch = Scratch::new("abi_hang");
+        let program = compiled(&scratch, "k_hangs", interface, &["-g"]);
+        let job = |limit: &str| {
+            let mut start = Command::new(programs::folder().join("mpiexec"));
+            start.args(["--timeout", limit, "-n", "2"]).arg(&program).args(["call", "MPI_Mprobe"]);
+            start
+        };
+        said_before_the_limit(job, &["task 0: waits in MPI_Mprobe, called by call at k_hangs.c:"]);
     }
 }
 

@@ -104,14 +104,16 @@ fn has_fixed_addresses(file: &Path) -> bool {
 
 /// The folders of this library's crates and of the crates below them.
 const CRATES: [&str; 3] = ["am-core", "am-via", "mpi-over-am"];
-const CRATES_BELOW: [&str; 11] =
-    ["engine", "os", "shm", "job", "vipl", "launch", "conform", "matching", "datatype", "abi", "malloc"];
+const CRATES_BELOW: [&str; 20] = [
+    "abi", "atomics", "conform", "contract", "copies", "datatype", "double", "engine", "events", "io", "job",
+    "launch", "malloc", "matching", "nic", "ofi", "os", "shm", "shmem", "vipl",
+];
 
 impl Frame {
     /// Whether the function belongs to this library: to its C or Fortran interface, or its crates.
     fn is_ours(&self) -> bool {
         let of_mpi = ["MPI_", "PMPI_", "mpi_", "pmpi_"];
-        let of_crate = ["am_core", "am_via", "mpi_over_am", "mpi_datatype", "mpi_matching"];
+        let of_crate = ["am_contract", "am_core", "am_events", "am_via", "mpi_over_am"];
         let path = self.function.trim_start_matches(['<', '&']);
         of_mpi.iter().any(|prefix| path.starts_with(prefix))
             || of_crate
@@ -135,13 +137,19 @@ fn is_our_source(file: &str) -> bool {
             |own: &str| name.strip_prefix(own).is_some_and(|rest| rest.is_empty() || rest.starts_with("-0."));
         CRATES.into_iter().any(versioned)
     };
-    file.match_indices("/src/").any(|(at, _)| {
-        let mut folders = file[..at].rsplit('/');
-        match folders.next() {
-            Some(last) if CRATES_BELOW.contains(&last) => folders.next().is_some_and(is_ours),
-            Some(last) => is_ours(last),
-            None => false,
+    // The interfaces of other libraries name their sources `mpi-over-am/abi/mpich/../src`.
+    let mut folders: Vec<&str> = Vec::new();
+    for part in file.split('/') {
+        if part != ".." {
+            folders.push(part);
+        } else {
+            folders.pop();
         }
+    }
+    folders.iter().enumerate().filter(|&(_, &part)| part == "src").any(|(at, _)| match folders[..at] {
+        [.., above, last] if CRATES_BELOW.contains(&last) => is_ours(above),
+        [.., last] => is_ours(last),
+        [] => false,
     })
 }
 
@@ -262,6 +270,21 @@ mod tests {
             (call.name.as_deref(), call.caller.as_deref()),
             (Some("recv"), Some("exchange at main.rs:7"))
         );
+    }
+
+    #[test]
+    fn functions_of_the_interfaces_of_other_libraries_are_known_by_their_sources() {
+        let mut stack = frames(&["mprobe", "{closure#0}", "mpi_mprobe", "MPI_Mprobe", "exchange"]);
+        stack[0].file = Some("/home/x/am/mpi-over-am/src/communicator/probe.rs".into());
+        for (interface, crate_name) in [("mpich", "mpi_mpich"), ("openmpi", "mpi_openmpi")] {
+            stack[1].file = Some(format!("mpi-over-am/abi/{interface}/../src/point_to_point.rs"));
+            stack[2].function = format!("{crate_name}::point_to_point::mpi_mprobe");
+            let call = call_of(&stack);
+            assert_eq!(
+                (call.name.as_deref(), call.caller.as_deref()),
+                (Some("MPI_Mprobe"), Some("exchange"))
+            );
+        }
     }
 
     #[test]
