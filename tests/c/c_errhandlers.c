@@ -1,5 +1,6 @@
-/* Error handlers of communicators, windows, sessions and files; sessions; functions that this library does not offer. */
+/* Error handlers of communicators, windows, sessions and files; sessions; longjmp out of an error handler. */
 #include <mpi.h>
+#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -196,6 +197,46 @@ static void files(void) {
     MPI_Errhandler_free(&handler);
 }
 
+static jmp_buf back;
+
+static void leave(MPI_Comm *comm, int *code, ...) {
+    (void)comm, (void)code;
+    longjmp(back, 1);
+}
+
+/* A jump out of an error handler leaves nothing behind that later calls meet. */
+static void jumps(void) {
+    enum { ROUNDS = 100 };
+    static int jumped;
+    const int next = (rank + 1) % size, last = (rank + size - 1) % size;
+    MPI_Errhandler handler;
+    MPI_Comm comm;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_create_errhandler(leave, &handler);
+    MPI_Comm_set_errhandler(comm, handler);
+    for (volatile int round = 0; round < ROUNDS; round++) {
+        int two[2] = {0}, sum = 0;
+        MPI_Request request;
+        if (setjmp(back)) {
+            jumped++;
+        } else if (round % 3 == 0) {
+            MPI_Send(&rank, 1, MPI_INT, size, 0, comm);
+        } else if (round % 3 == 1) {
+            MPI_Bcast(two, -1, MPI_INT, 0, comm);
+        } else {
+            /* The message is longer than the receive. */
+            MPI_Irecv(two, 1, MPI_INT, last, 9, comm, &request);
+            MPI_Send(two, 2, MPI_INT, next, 9, comm);
+            MPI_Wait(&request, MPI_STATUS_IGNORE);
+        }
+        MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, comm);
+        CHECK(sum == size * (size - 1) / 2);
+    }
+    CHECK(jumped == ROUNDS);
+    MPI_Errhandler_free(&handler);
+    MPI_Comm_free(&comm);
+}
+
 int main(int argc, char **argv) {
     sessions();
     MPI_Init(&argc, &argv);
@@ -205,6 +246,7 @@ int main(int argc, char **argv) {
     communicators();
     windows();
     files();
+    jumps();
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0) printf("all good\n");
     MPI_Finalize();
