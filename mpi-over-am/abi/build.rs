@@ -3,8 +3,7 @@
 //!
 //! Each function is exported under two names, `MPI_X` and `PMPI_X`, that call one implementation: the function `mpi_x` (in small letters)
 //! somewhere in `src`. Where only the form with large counts is implemented (`mpi_x_c`), the form with `int` is made here, by widening its
-//! arguments and narrowing its results. A function without an implementation reports `MPI_ERR_UNSUPPORTED_OPERATION` with its name, to the
-//! error handler of its communicator or of `MPI_COMM_SELF`.
+//! arguments and narrowing its results. A prototype without an implementation fails the build.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

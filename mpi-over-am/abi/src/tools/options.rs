@@ -206,7 +206,7 @@ const TABLE: &[Known] = &[
     known(&["allow-run-as-root", "do-not-resolve", "keep-fqdn-hostnames"], "", OPEN, Does::Nothing, "always so"),
     known(&["personality", "pset"], "NAME", OPEN, Does::Nothing, "a name for another launcher"),
     known(&["enable-x", "disable-x", "pmi-port", "disable-hostname-propagation", "hybrid-hosts"], "", HYDRA, Does::Nothing, "a matter of another launcher"),
-    known(&["nameserver"], "ADDRESS", HYDRA, Does::Refused, "names cannot be published; pass an address with -x NAME=VALUE"),
+    known(&["nameserver"], "ADDRESS", HYDRA, Does::Refused, "the launcher keeps the names that tasks of its job publish; pass an address of another server with -x NAME=VALUE"),
     known(&["abi"], "BINARY-INTERFACE", OWN, Does::BinaryInterface, "let programs that were built for another MPI library load this one"),
     known(&["shared-malloc"], "", OWN, Does::SharedMalloc, "take large blocks of malloc from memory that all tasks reach by a plain copy"),
     known(&["info"], "", OWN, Does::Info, "print what the machine offers, and the settings that differ from their defaults"),
