@@ -15,6 +15,7 @@ mod ports;
 pub(crate) mod properties;
 mod spawn;
 mod state_of;
+mod told;
 pub mod topology;
 mod worlds;
 

@@ -7,9 +7,22 @@ pub use am_core::error::Fault;
 /// The result of an MPI call. Errors are values: no error aborts the job by itself.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// MPI's error classes (MPI 5.0 section 9.4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ErrorClass {
+macro_rules! error_classes {
+    ($($(#[$text:meta])* $class:ident,)*) => {
+        /// MPI's error classes (MPI 5.0 section 9.4).
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum ErrorClass {
+            $($(#[$text])* $class,)*
+        }
+
+        impl ErrorClass {
+            /// All classes, each at the place of its number.
+            pub const ALL: &[Self] = &[$(Self::$class,)*];
+        }
+    };
+}
+
+error_classes! {
     /// `MPI_ERR_BUFFER`
     Buffer,
     /// `MPI_ERR_COUNT`
@@ -140,6 +153,19 @@ pub enum ErrorClass {
     TaskFailedPending,
     /// `MPIX_ERR_REVOKED`: the communicator was revoked.
     Revoked,
+}
+
+impl ErrorClass {
+    /// The class as a word, by which one task tells it to another.
+    pub(crate) const fn to_word(self) -> u64 {
+        self as u64
+    }
+
+    /// The class that another task has told; [`Unknown`](Self::Unknown) for a word that stands for none.
+    pub(crate) fn of_word(word: u64) -> Self {
+        let class = usize::try_from(word).ok().and_then(|number| Self::ALL.get(number));
+        class.copied().unwrap_or(Self::Unknown)
+    }
 }
 
 /// Whether the sender or the receiver of a ready-mode message reports an error.

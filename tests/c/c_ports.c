@@ -120,6 +120,7 @@ static void wrong(void) {
     says(MPI_Comm_connect("am-port:4000:0:0", MPI_INFO_NULL, 0, MPI_COMM_SELF, &inter), MPI_ERR_PORT, "4000");
     /* All tasks learn what is wrong with the root's port. */
     says(MPI_Comm_accept("am-port:4000:0:0", MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter), MPI_ERR_PORT, "am-port");
+    says(MPI_Comm_connect(NULL, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter), MPI_ERR_ARG, "null");
     FAILS(MPI_Comm_accept("x", MPI_INFO_NULL, size, MPI_COMM_WORLD, &inter), MPI_ERR_ROOT);
     FAILS(MPI_Comm_connect("x", MPI_INFO_NULL, -1, MPI_COMM_WORLD, &inter), MPI_ERR_ROOT);
     FAILS(MPI_Comm_join(-1, &inter), MPI_ERR_ARG);
@@ -129,6 +130,15 @@ static void wrong(void) {
 /* Two children worlds, which connect to each other; one of them also to the parents. */
 static int child(MPI_Comm parent, const char *word) {
     MPI_Comm inter;
+    if (strcmp(word, "gives") == 0) {
+        MPI_Open_port(MPI_INFO_NULL, port);
+        MPI_Send(port, sizeof port, MPI_CHAR, 0, 1, parent);
+        MPI_Comm_disconnect(&parent);
+        CHECK(MPI_Comm_accept(port, MPI_INFO_NULL, 0, MPI_COMM_SELF, &inter) == MPI_SUCCESS);
+        CHECK(MPI_Send(&size, 1, MPI_INT, 0, 2, inter) == MPI_SUCCESS);
+        MPI_Comm_disconnect(&inter);
+        return end();
+    }
     int is_first = strcmp(word, "first") == 0;
     MPI_Bcast(port, sizeof port, MPI_CHAR, 0, parent);
     MPI_Comm_disconnect(&parent);
@@ -147,6 +157,21 @@ static int child(MPI_Comm parent, const char *word) {
         talk(inter, 1, 0, 2);
     }
     return end();
+}
+
+/* A task that has accepted, sent and left before the connect returns: what it has sent arrives. */
+static void gifts(char *self) {
+    MPI_Comm inter;
+    char *words[] = {"gives", NULL};
+    for (int round = 0; round < 10; round++) {
+        int got = 0;
+        CHECK(MPI_Comm_spawn(self, words, 1, MPI_INFO_NULL, 0, MPI_COMM_SELF, &inter, MPI_ERRCODES_IGNORE) == MPI_SUCCESS);
+        MPI_Recv(port, sizeof port, MPI_CHAR, 0, 1, inter, MPI_STATUS_IGNORE);
+        MPI_Comm_disconnect(&inter);
+        CHECK(MPI_Comm_connect(port, MPI_INFO_NULL, 0, MPI_COMM_SELF, &inter) == MPI_SUCCESS);
+        CHECK(MPI_Recv(&got, 1, MPI_INT, 0, 2, inter, MPI_STATUS_IGNORE) == MPI_SUCCESS && got == 1);
+        MPI_Comm_disconnect(&inter);
+    }
 }
 
 static void worlds(char *self) {
@@ -181,6 +206,8 @@ int main(int argc, char **argv) {
     wrong();
     if (size > 1)
         halves(), sockets();
+    if (rank == 0)
+        gifts(self);
     worlds(self);
     return end();
 }

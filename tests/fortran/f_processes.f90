@@ -1,4 +1,4 @@
-! Starting processes: arguments, the parents, and error codes. The children are this program.
+! Starting processes: programs and arguments, which lose their blanks, the parents, and error codes. The children are this program.
 program f_processes
   use mpi
   implicit none
@@ -19,12 +19,12 @@ program f_processes
     stop
   end if
   call get_command_argument(0, self)
-  words = [character(len=16) :: 'child', 'two words', ' ']
+  words = [character(len=16) :: ' child', '  two words', ' ']
   codes = -1
-  call MPI_Comm_spawn(self, words, 2, MPI_INFO_NULL, 0, MPI_COMM_WORLD, inter, codes, ierr)
+  call MPI_Comm_spawn(' '//self, words, 2, MPI_INFO_NULL, 0, MPI_COMM_WORLD, inter, codes, ierr)
   if (ierr /= MPI_SUCCESS .or. any(codes(1:2) /= MPI_SUCCESS) .or. codes(3) /= -1) call stop_all(2)
   call talk(inter, .false.)
-  programs = self
+  programs = '  '//self
   table(1, :) = words
   table(2, :) = words
   numbers = [1, 2]

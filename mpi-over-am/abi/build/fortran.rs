@@ -245,8 +245,12 @@ fn argument(routine: &mut Routine, prototype: &Prototype, parameter: &Parameter)
         ("*mut [c_int; 3]", _) => (kind.clone(), name.clone(), "integer :: {name}(3, *)".to_owned()),
         ("*const c_char", _) => {
             has_length = true;
-            let strip =
-                if routine.name.starts_with("MPI_Info_") { "text::given_stripped" } else { "text::given" };
+            let strip = if ["MPI_Info_", "MPI_Comm_spawn"].iter().any(|start| routine.name.starts_with(start))
+            {
+                "text::given_stripped"
+            } else {
+                "text::given"
+            };
             writeln!(before, "let {name} = {strip}({name}, {name}_len);")?;
             (kind.clone(), format!("{name}.as_ptr()"), "character(len=*) :: {name}".to_owned())
         }

@@ -114,6 +114,12 @@ impl Failure {
         &self.0.1
     }
 
+    /// The error by which the root of a call tells the other tasks of this failure.
+    pub(crate) fn to_error(&self) -> Error {
+        let class = ErrorClass::ALL.iter().copied().find(|&class| code_of(class) == self.code());
+        Error::Processes { class: class.unwrap_or(ErrorClass::Other), what: self.what().to_owned() }
+    }
+
     /// The task whose failure has caused this one.
     pub(crate) fn failed_task(&self) -> Option<u32> {
         self.0.2

@@ -112,22 +112,29 @@ pub(crate) unsafe fn mpi_lookup_name(name: *const c_char, info: MPI_Info, port: 
     })
 }
 
-/// Connects groups by a port, which matters at the root. A bad one is no error before the root's call has told the others of it.
-unsafe fn connected(
-    port: *const c_char,
-    root: c_int,
-    communicator: &Communicator,
-    call: impl FnOnce(&str, u32) -> mpi_over_am::Result<Communicator>,
-) -> Outcome<Option<Communicator>> {
-    let is_root = u32::try_from(root) == Ok(communicator.rank());
-    let port =
-        if is_root { unsafe { text_at(port, "the port", ErrorClass::Port) } } else { Ok(String::new()) };
-    let made = call(port.as_deref().unwrap_or_default(), root_of(root)?);
-    port.and_then(|_| Ok(Some(made?)))
-}
-
 fn root_of(root: c_int) -> Outcome<u32> {
     u32::try_from(root).map_err(|_| Failure::new(ErrorClass::Root, format!("the root is {root}, below zero")))
+}
+
+/// [`Communicator::accept_or_tell`] or [`Communicator::connect_or_tell`].
+type Meet = fn(&Communicator, mpi_over_am::Result<&str>, u32) -> mpi_over_am::Result<Communicator>;
+
+/// Connects groups by a port, which matters at the root.
+unsafe fn connected(
+    (function, meet): (&str, Meet),
+    (port, info): (*const c_char, MPI_Info),
+    (root, comm): (c_int, MPI_Comm),
+    new: *mut MPI_Comm,
+) -> c_int {
+    make(function, comm, new, |_, communicator| {
+        let root = root_of(root)?;
+        let port = if root == communicator.rank() {
+            info_of(info).and_then(|_| unsafe { text_at(port, "the port", ErrorClass::Port) })
+        } else {
+            Ok(String::new())
+        };
+        Ok(Some(meet(communicator, port.as_deref().map_err(Failure::to_error), root)?))
+    })
 }
 
 pub(crate) unsafe fn mpi_comm_accept(
@@ -137,10 +144,8 @@ pub(crate) unsafe fn mpi_comm_accept(
     comm: MPI_Comm,
     new: *mut MPI_Comm,
 ) -> c_int {
-    make("MPI_Comm_accept", comm, new, |_, communicator| {
-        info_of(info)?;
-        unsafe { connected(port, root, communicator, |port, root| communicator.accept(port, root)) }
-    })
+    let call: (&str, Meet) = ("MPI_Comm_accept", Communicator::accept_or_tell);
+    unsafe { connected(call, (port, info), (root, comm), new) }
 }
 
 pub(crate) unsafe fn mpi_comm_connect(
@@ -150,10 +155,8 @@ pub(crate) unsafe fn mpi_comm_connect(
     comm: MPI_Comm,
     new: *mut MPI_Comm,
 ) -> c_int {
-    make("MPI_Comm_connect", comm, new, |_, communicator| {
-        info_of(info)?;
-        unsafe { connected(port, root, communicator, |port, root| communicator.connect(port, root)) }
-    })
+    let call: (&str, Meet) = ("MPI_Comm_connect", Communicator::connect_or_tell);
+    unsafe { connected(call, (port, info), (root, comm), new) }
 }
 
 /// Sends a text through a connected socket, and receives that of the other end.

@@ -11,7 +11,7 @@
 use std::ffi::{CStr, OsStr, OsString, c_char, c_int};
 use std::os::unix::ffi::OsStrExt as _;
 
-use mpi_over_am::{Command, Error, ErrorClass, largest_in_set};
+use mpi_over_am::{Command, ErrorClass};
 
 use crate::communicators::{keep_communicator, make};
 use crate::constants::{MPI_COMM_NULL, MPI_ERR_SPAWN, MPI_SUCCESS};
@@ -39,20 +39,9 @@ unsafe fn command_of(
     let program = unsafe { word_at(program, "the name of the program")? };
     let name = program.to_string_lossy().into_owned();
     let info = info_of(info)?;
-    let most = u32::try_from(maxprocs).ok().filter(|&most| most > 0).ok_or_else(|| {
+    let tasks = u32::try_from(maxprocs).ok().filter(|&tasks| tasks > 0).ok_or_else(|| {
         Failure::new(ErrorClass::Argument, format!("{name}: maxprocs is {maxprocs}, and must be at least 1"))
     })?;
-    let tasks = match info.get("soft")? {
-        None => most,
-        Some(soft) => largest_in_set(soft, most)
-            .map_err(|what| Failure::new(ErrorClass::InfoValue, format!("{name}: soft {soft}: {what}")))?
-            .ok_or_else(|| {
-                Failure::new(
-                    ErrorClass::Spawn,
-                    format!("{name}: soft {soft}: no number of tasks from 1 to {most}"),
-                )
-            })?,
-    };
     let mut words = Vec::new();
     let mut at = arguments;
     while !at.is_null() && !unsafe { *at }.is_null() {
@@ -63,47 +52,39 @@ unsafe fn command_of(
     Ok(Command { program, arguments: words, tasks, info })
 }
 
-/// Stores the same code for each task.
-unsafe fn give_codes(codes: *mut c_int, count: usize, code: c_int) {
-    if !codes.is_null() {
-        (0..count).for_each(|at| unsafe { *codes.add(at) = code });
+/// Stores a code for each task that was asked for, command by command.
+unsafe fn give_codes(mut codes: *mut c_int, asked: &[u32], started: &[u32]) {
+    if codes.is_null() {
+        return;
+    }
+    for (at, &asked) in asked.iter().enumerate() {
+        let started = started.get(at).copied().unwrap_or_default();
+        for number in 0..asked {
+            unsafe { *codes = if number < started { MPI_SUCCESS } else { MPI_ERR_SPAWN } };
+            // SAFETY: the program gives room for a code of each task.
+            codes = unsafe { codes.add(1) };
+        }
     }
 }
 
-/// Starts the tasks of the commands, which matter at the root, and stores their codes. Of `asked` tasks, some may not be started: the
-/// program said that fewer will do.
+/// Starts the tasks of the commands, which matter at the root, and stores their codes in all tasks. Of the tasks that were asked for, some
+/// may not be started: the program said that fewer will do.
 unsafe fn spawn(
     function: &str,
     (comm, root): (MPI_Comm, c_int),
     (new, codes): (*mut MPI_Comm, *mut c_int),
-    commands: impl FnOnce() -> Outcome<(Vec<Command>, usize)>,
+    commands: impl FnOnce() -> Outcome<Vec<Command>>,
 ) -> c_int {
     make(function, comm, new, |_, communicator| {
         let is_root = u32::try_from(root) == Ok(communicator.rank());
         let root = u32::try_from(root)
             .map_err(|_| Failure::new(ErrorClass::Root, format!("the root is {root}, below zero")))?;
-        let commands = if is_root { commands() } else { Ok((Vec::new(), 0)) };
-        let (spawned, asked) = match commands {
-            Ok((commands, asked)) => (communicator.spawn(&commands, root), asked),
-            Err(failure) => {
-                let told = Error::Processes { class: ErrorClass::Spawn, what: failure.what().to_owned() };
-                // The others get this error, and the root its own.
-                let _ = communicator.spawn_or_tell(Err(told), root);
-                return Err(failure);
-            }
-        };
-        match spawned {
-            Ok(inter) => {
-                let started = inter.remote_size()? as usize;
-                unsafe { give_codes(codes, asked.max(started), MPI_ERR_SPAWN) };
-                unsafe { give_codes(codes, started, MPI_SUCCESS) };
-                Ok(Some(inter))
-            }
-            Err(error) => {
-                unsafe { give_codes(codes, asked, MPI_ERR_SPAWN) };
-                Err(error.into())
-            }
-        }
+        let commands = if is_root { commands() } else { Ok(Vec::new()) };
+        let commands = commands.as_deref().map_err(Failure::to_error);
+        let (asked, spawned) = communicator.spawn_or_tell(commands, root);
+        let started = spawned.as_ref().map_or(&[][..], |(_, started)| started);
+        unsafe { give_codes(codes, &asked, started) };
+        Ok(Some(spawned?.0))
     })
 }
 
@@ -120,7 +101,7 @@ pub(crate) unsafe fn mpi_comm_spawn(
 ) -> c_int {
     let commands = || {
         let command = unsafe { command_of(command, argv.cast_const(), maxprocs, info)? };
-        Ok((vec![command], maxprocs.max(0) as usize))
+        Ok(vec![command])
     };
     unsafe { spawn("MPI_Comm_spawn", (comm, root), (new, codes), commands) }
 }
@@ -153,8 +134,7 @@ pub(crate) unsafe fn mpi_comm_spawn_multiple(
                     if arguments.is_null() { std::ptr::null_mut() } else { unsafe { *arguments.add(at) } };
                 unsafe { command_of(program, arguments.cast_const(), most, info) }
             });
-        let asked = maxprocs.iter().map(|&most| most.max(0) as usize).sum();
-        Ok((all.collect::<Outcome<Vec<_>>>()?, asked))
+        all.collect()
     };
     unsafe { spawn("MPI_Comm_spawn_multiple", (comm, root), (new, codes), commands) }
 }

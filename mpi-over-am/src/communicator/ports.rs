@@ -11,12 +11,8 @@ use crate::error::{Error, ErrorClass, Result};
 use crate::group::Group;
 use crate::message::notes::{ANSWERS, CALLS, Key, Words};
 use crate::message::ports::{ANY_CALLER, Port, REFUSED};
+use crate::message::state::State;
 use crate::policy::LockPolicy;
-
-/// How the root's list begins: its list, or the class of an error and its text.
-const CONNECTED: u64 = 0;
-const BAD_PORT: u64 = 1;
-const FAILED: u64 = 2;
 
 fn bad(text: &str, why: &str) -> Error {
     Error::Processes { class: ErrorClass::Port, what: format!("the port {text:?}: {why}") }
@@ -59,7 +55,15 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// [`ErrorClass::Port`]: the port is not an open port of the root. An unknown root; an inter-communicator; groups that overlap; all
     /// context ids are in use; the death of a task.
     pub fn accept(&self, port: &str, root: u32) -> Result<Self> {
-        self.join_groups("accept", root, || self.accept_as_root(port))
+        self.accept_or_tell(Ok(port), root)
+    }
+
+    /// Like [`accept`](Self::accept). If the root has no port, it passes the error, which all tasks then get.
+    ///
+    /// # Errors
+    /// Those of [`accept`](Self::accept).
+    pub fn accept_or_tell(&self, port: Result<&str>, root: u32) -> Result<Self> {
+        self.join_groups("accept", root, |bridge| self.accept_as_root(port?, bridge))
     }
 
     /// Calls the port of a task of the same job, and waits until its owner calls [`accept`](Self::accept). Returns the inter-communicator
@@ -69,7 +73,15 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// [`ErrorClass::Port`]: the port is not open in this job, or was closed before the call was accepted. Those of
     /// [`accept`](Self::accept).
     pub fn connect(&self, port: &str, root: u32) -> Result<Self> {
-        self.join_groups("connect", root, || self.connect_as_root(port))
+        self.connect_or_tell(Ok(port), root)
+    }
+
+    /// Like [`connect`](Self::connect). If the root has no port, it passes the error, which all tasks then get.
+    ///
+    /// # Errors
+    /// Those of [`connect`](Self::connect).
+    pub fn connect_or_tell(&self, port: Result<&str>, root: u32) -> Result<Self> {
+        self.join_groups("connect", root, |bridge| self.connect_as_root(port?, bridge))
     }
 
     /// The root meets the other root. All tasks get the result.
@@ -77,39 +89,20 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         &self,
         call: &'static str,
         root: u32,
-        meet: impl FnOnce() -> Result<Vec<u64>>,
+        meet: impl FnOnce(&mut Option<Self>) -> Result<Vec<u64>>,
     ) -> Result<Self> {
-        if self.is_inter() {
-            let what = "groups are connected by an intra-communicator; the value is the size of the inter-communicator";
-            return Err(Error::refused(ErrorClass::Communicator, call, what, i64::from(self.size())));
-        }
-        if root >= self.size() {
-            return Err(Error::UnknownRoot { root, size: self.size() });
-        }
-        drop(self.state_for_all()?);
-        if self.rank() == root {
-            let met = meet();
-            let told = match &met {
-                Ok(list) => [&[CONNECTED][..], list].concat(),
-                Err(error) => {
-                    let class = if error.class() == ErrorClass::Port { BAD_PORT } else { FAILED };
-                    std::iter::once(class).chain(error.to_string().bytes().map(u64::from)).collect()
-                }
-            };
-            let sent = self.broadcast_list(root, &told);
-            let list = met.and_then(|list| sent.map(|_| list))?;
-            return self.end_inter(root, &list);
-        }
-        let told = self.broadcast_list(root, &[])?;
-        match told.as_slice() {
-            [CONNECTED, list @ ..] => self.end_inter(root, list),
-            [class, text @ ..] => {
-                let class = if *class == BAD_PORT { ErrorClass::Port } else { ErrorClass::Other };
-                let text: Vec<u8> = text.iter().map(|&byte| u8::try_from(byte).unwrap_or(b'?')).collect();
-                Err(Error::Processes { class, what: String::from_utf8_lossy(&text).into_owned() })
-            }
-            [] => Err(Error::Protocol { peer: root, what: "an answer that is too short" }),
-        }
+        self.check_root(call, root)?;
+        // The bridge lasts until the inter-communicator has begun. Without a communicator with the other root, this task would forget that
+        // root if it has ended meanwhile, and with it the messages that it has sent to the inter-communicator.
+        let mut bridge = None;
+        let (_, list) = if self.rank() == root {
+            self.tell(root, || (Vec::new(), meet(&mut bridge)))
+        } else {
+            self.told(root)
+        };
+        let made = self.end_inter(root, &list?);
+        drop(bridge);
+        made
     }
 
     fn own_port(&self, text: &str) -> Result<Port> {
@@ -127,10 +120,24 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(port)
     }
 
-    fn accept_as_root(&self, text: &str) -> Result<Vec<u64>> {
+    /// Takes the calls in their order, until one is of a task that does not end meanwhile.
+    fn accept_as_root(&self, text: &str, bridge: &mut Option<Self>) -> Result<Vec<u64>> {
         let port = self.own_port(text)?;
-        let [_, caller] = self.note_of(call_key(port))?;
-        let caller = task(caller);
+        loop {
+            let [_, caller] = self.note_of(call_key(port))?;
+            let caller = task(caller);
+            let met = self.answer(port, caller, bridge);
+            if met.is_ok() || !self.state()?.context.has_ended(caller) {
+                return met;
+            }
+            *bridge = None;
+            let mut state = self.state()?;
+            let State { context, context_ids, .. } = &mut *state;
+            worlds::let_go(context, context_ids);
+        }
+    }
+
+    fn answer(&self, port: Port, caller: TaskId, bridge: &mut Option<Self>) -> Result<Vec<u64>> {
         let numbers = {
             let mut state = self.state()?;
             worlds::hold(&mut state.context, [&self.group_of(caller), &Group::EMPTY]);
@@ -138,10 +145,10 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
             state.send_note(caller, (ANSWERS, port.number), numbers)?;
             numbers
         };
-        self.meet_caller(numbers, caller)
+        self.meet_caller(numbers, caller, bridge)
     }
 
-    fn connect_as_root(&self, text: &str) -> Result<Vec<u64>> {
+    fn connect_as_root(&self, text: &str, bridge: &mut Option<Self>) -> Result<Vec<u64>> {
         let port = parsed(text)?;
         let owner = TaskId(port.task);
         if self.group().rank_of(owner).is_some() {
@@ -168,7 +175,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         if numbers == REFUSED {
             return Err(bad(text, "it is not open in this job: it was closed, or is a port of another job"));
         }
-        self.meet_caller(numbers, owner)
+        self.meet_caller(numbers, owner, bridge)
     }
 
     /// The next note with this key.
@@ -182,11 +189,12 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         }
     }
 
-    /// The roots exchange the tasks of their groups.
-    fn meet_caller(&self, numbers: Words, other: TaskId) -> Result<Vec<u64>> {
+    /// The roots exchange the tasks of their groups over a new inter-communicator, the bridge.
+    fn meet_caller(&self, numbers: Words, other: TaskId, bridge: &mut Option<Self>) -> Result<Vec<u64>> {
         let own = self.group_of(self.state()?.context.task());
-        let bridge = self.begin(numbers, (own, Some(self.group_of(other))), InheritedState::default())?;
-        self.meet(&bridge, 0, LISTS, &numbers_of(&self.group()))
+        let groups = (own, Some(self.group_of(other)));
+        let bridge = bridge.insert(self.begin(numbers, groups, InheritedState::default())?);
+        self.meet(bridge, 0, LISTS, &numbers_of(&self.group()))
     }
 
     fn group_of(&self, task: TaskId) -> Group {

@@ -26,44 +26,10 @@ pub struct Command {
     pub program: std::ffi::OsString,
     /// Its arguments.
     pub arguments: Vec<std::ffi::OsString>,
-    /// Number of tasks.
+    /// Number of tasks; the hint `soft` may allow fewer.
     pub tasks: u32,
     /// Hints: `wdir`, `path`, `host`, `env` (lines `NAME=VALUE`), `soft`.
     pub info: Info,
-}
-
-/// The answer that the root passes on to the others, as words: the first new task or an error, the context ids, and the error's text.
-struct Told {
-    first: u64,
-    numbers: [u64; 2],
-    class: u64,
-    why: String,
-}
-
-impl Told {
-    const FAILED: u64 = u64::MAX;
-
-    fn of(result: Result<(u32, [u64; 2])>) -> Self {
-        match result {
-            Ok((first, numbers)) => Self { first: u64::from(first), numbers, class: 0, why: String::new() },
-            Err(error) => {
-                let class = u64::from(error.class() == ErrorClass::UnsupportedOperation);
-                Self { first: Self::FAILED, numbers: [0; 2], class, why: error.to_string() }
-            }
-        }
-    }
-
-    fn to_words(&self) -> Vec<u64> {
-        let text = self.why.bytes().map(u64::from);
-        [self.first, self.numbers[0], self.numbers[1], self.class].into_iter().chain(text).collect()
-    }
-
-    fn of_words(words: &[u64]) -> Option<Self> {
-        let [first, one, two, class, text @ ..] = words else { return None };
-        let text: Vec<u8> = text.iter().map(|&byte| u8::try_from(byte).unwrap_or(b'?')).collect();
-        let why = String::from_utf8_lossy(&text).into_owned();
-        Some(Self { first: *first, numbers: [*one, *two], class: *class, why })
-    }
 }
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
@@ -72,67 +38,65 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// [`Environment::init`](crate::Environment::init).
     ///
     /// The hint `wdir` is the directory in which tasks start (by default that of the root), `path` lists directories in which a name is
-    /// looked up first, `host` the hosts to run on, `env` has lines `NAME=VALUE`, and `soft` the numbers of tasks that will do.
+    /// looked up first, `host` the hosts to run on, `env` has lines `NAME=VALUE`, and `soft` the numbers of tasks that will do, of which
+    /// the largest one is started.
     ///
     /// # Errors
     /// [`ErrorClass::Spawn`]: a program does not exist or cannot be executed, or the system refuses more tasks; then no task is started.
     /// [`ErrorClass::UnsupportedOperation`]: the launcher cannot start tasks now. An unknown root; an inter-communicator; the death of a
     /// task.
     pub fn spawn(&self, commands: &[Command], root: u32) -> Result<Self> {
-        self.spawn_or_tell(Ok(commands), root)
+        self.spawn_or_tell(Ok(commands), root).1.map(|(inter, _)| inter)
     }
 
-    /// Like [`spawn`](Self::spawn). If the root has found a command to be wrong, it passes the error, which all tasks then get.
-    ///
-    /// # Errors
-    /// Those of [`spawn`](Self::spawn).
-    pub fn spawn_or_tell(&self, commands: Result<&[Command]>, root: u32) -> Result<Self> {
-        if self.is_inter() {
-            let what =
-                "tasks are started by an intra-communicator; the value is the size of the inter-communicator";
-            return Err(Error::refused(ErrorClass::Communicator, CALL, what, i64::from(self.size())));
-        }
-        if root >= self.size() {
-            return Err(Error::UnknownRoot { root, size: self.size() });
-        }
-        {
-            let mut state = self.state()?;
-            let State { context, context_ids, .. } = &mut *state;
-            worlds::let_go(context, context_ids);
-        }
-        let (told, tasks) = self.ask_as_root(commands, root)?;
-        if told.first == Told::FAILED {
-            let class = if told.class == 1 { ErrorClass::UnsupportedOperation } else { ErrorClass::Spawn };
-            return Err(Error::Processes { class, what: told.why });
-        }
-        let own = self.state()?.context.task();
-        let number = |word: u64| u32::try_from(word).unwrap_or(u32::MAX);
-        let remote = Group::consecutive(TaskId(number(told.first)), number(tasks), own);
-        let remote = remote.of_session(self.group().session());
-        self.begin(told.numbers, (self.group(), Some(remote)), self.inherited_state())
+    /// Like [`spawn`](Self::spawn). If the root has found a command to be wrong, it passes the error, which all tasks then get. All tasks
+    /// get the number of tasks that each command asked for, also after an error of the launcher, and the number that was started.
+    #[must_use = "the second value may be an error"]
+    pub fn spawn_or_tell(
+        &self,
+        commands: Result<&[Command]>,
+        root: u32,
+    ) -> (Vec<u32>, Result<(Self, Vec<u32>)>) {
+        let (asked, answer) = match self.check_root(CALL, root).and_then(|()| self.forget_the_ended()) {
+            Ok(()) if self.rank() == root => self.tell(root, || {
+                let asked = commands.iter().flat_map(|commands| commands.iter());
+                let asked = asked.map(|command| u64::from(command.tasks)).collect();
+                (asked, commands.and_then(|commands| self.ask_to_start(commands)))
+            }),
+            Ok(()) => self.told(root),
+            Err(error) => (Vec::new(), Err(error)),
+        };
+        let number = |word: &u64| u32::try_from(*word).unwrap_or(u32::MAX);
+        let begun = answer.and_then(|answer| {
+            let [first, one, two, started @ ..] = answer.as_slice() else {
+                return Err(Error::Protocol { peer: root, what: "an answer that is too short" });
+            };
+            let started: Vec<u32> = started.iter().map(number).collect();
+            let own = self.state()?.context.task();
+            let remote = Group::consecutive(TaskId(number(first)), started.iter().sum(), own);
+            let remote = remote.of_session(self.group().session());
+            let inter = self.begin([*one, *two], (self.group(), Some(remote)), self.inherited_state())?;
+            Ok((inter, started))
+        });
+        (asked.iter().map(number).collect(), begun)
     }
 
-    /// The root asks the launcher, and tells the others the answer and the number of the new tasks.
-    fn ask_as_root(&self, commands: Result<&[Command]>, root: u32) -> Result<(Told, u64)> {
-        let mut list = Vec::new();
-        if self.rank() == root {
-            let tasks =
-                commands.iter().flat_map(|commands| commands.iter()).map(|command| u64::from(command.tasks));
-            list.push(tasks.sum());
-            list.extend(Told::of(commands.and_then(|commands| self.ask_to_start(commands))).to_words());
-        }
-        let list = self.broadcast_list(root, &list)?;
-        let answer = list.split_first().and_then(|(&tasks, told)| Some((Told::of_words(told)?, tasks)));
-        answer.ok_or(Error::Protocol { peer: root, what: "an answer that is too short" })
+    fn forget_the_ended(&self) -> Result<()> {
+        let mut state = self.state()?;
+        let State { context, context_ids, .. } = &mut *state;
+        worlds::let_go(context, context_ids);
+        Ok(())
     }
 
-    /// Lets the launcher start the tasks. Returns the first of them, and the context ids.
-    fn ask_to_start(&self, commands: &[Command]) -> Result<(u32, [u64; 2])> {
+    /// Lets the launcher start the tasks. Returns the first of them, the context ids, and the number of tasks of each command.
+    fn ask_to_start(&self, commands: &[Command]) -> Result<Vec<u64>> {
         let numbers = take_numbers(&mut *self.state()?);
         let tasks: Vec<String> = numbers_of(&self.group()).iter().map(u64::to_string).collect();
         let parent = format!("{}:{}:{}", numbers[0], numbers[1], tasks.join(","));
         let programs = commands.iter().map(program).collect::<Result<Vec<_>>>()?;
-        Ok((job::start(programs, parent)?, numbers))
+        let started: Vec<u64> = programs.iter().map(|program| u64::from(program.tasks)).collect();
+        let first = job::start(programs, parent)?;
+        Ok([&[u64::from(first), numbers[0], numbers[1]][..], &started].concat())
     }
 
     /// The inter-communicator with the tasks that have started this task's world (`MPI_Comm_get_parent`); `None` for a task that the job
@@ -156,6 +120,15 @@ fn program(command: &Command) -> Result<ProgramToStart> {
     if *tasks == 0 {
         return Err(spawn(format!("{name}: the number of tasks must be at least 1")));
     }
+    let started = match info.get("soft")? {
+        None => *tasks,
+        Some(soft) => largest_in_set(soft, *tasks)
+            .map_err(|what| {
+                let what = format!("{name}: soft {soft}: {what}");
+                Error::Processes { class: ErrorClass::InfoValue, what }
+            })?
+            .ok_or_else(|| spawn(format!("{name}: soft {soft}: no number of tasks from 1 to {tasks}")))?,
+    };
     let wdir = match info.get("wdir")? {
         Some(wdir) => std::path::absolute(wdir),
         None => std::env::current_dir(),
@@ -172,7 +145,7 @@ fn program(command: &Command) -> Result<ProgramToStart> {
     Ok(ProgramToStart {
         name: program.clone(),
         args: arguments.clone(),
-        tasks: *tasks,
+        tasks: started,
         wdir: wdir.into_os_string(),
         path: info.get("path")?.map(Into::into),
         env,

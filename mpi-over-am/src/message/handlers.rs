@@ -167,6 +167,7 @@ impl MpiHandlers {
     pub(crate) fn forget(&mut self, task: TaskId) {
         self.budget.forget(task.0);
         self.failures.forget(task);
+        self.notes.forget_calls_of(task);
     }
 
     /// Frees the pieces of an attached buffer whose messages have been sent. The next call reports the errors of the messages.

@@ -110,6 +110,14 @@ impl<R> Notes<R> {
         given_up
     }
 
+    /// Drops the calls of ports by a task that has ended: another task may get its number, and has not called.
+    pub(crate) fn forget_calls_of(&mut self, task: TaskId) {
+        for (_, queue) in self.queues.iter_mut().filter(|(key, _)| key.context_id == CALLS) {
+            queue.arrived.retain(|&[_, caller]| caller != u64::from(task.0));
+        }
+        self.queues.retain(|_, queue| !queue.arrived.is_empty() || !queue.waiting.is_empty());
+    }
+
     fn tidy(&mut self, key: Key) {
         if self.queues.get(&key).is_some_and(|queue| queue.arrived.is_empty() && queue.waiting.is_empty()) {
             self.queues.remove(&key);

@@ -90,15 +90,21 @@ impl Run {
     }
 }
 
-/// Runs what is in `folder`, with one row for it and one for each folder that its list names.
+/// Runs what is in `folder`, with one row for it and one for each folder that its list names. The launcher gets these options.
 ///
 /// # Errors
 /// The folder cannot be read, or the launcher cannot be started.
-pub fn run(workshop: &Workshop, folder: &Path, program: &str, rows: &mut Vec<Row>) -> Result<(), Problem> {
+pub fn run(
+    workshop: &Workshop,
+    folder: &Path,
+    program: &str,
+    options: &[&str],
+    rows: &mut Vec<Row>,
+) -> Result<(), Problem> {
     let list = fs::read_to_string(folder.join("testlist")).ok();
     for below in list.as_deref().map(folders).unwrap_or_default() {
         let below_program = format!("{program}/{below}");
-        run(workshop, &folder.join(&below), &below_program, rows)?;
+        run(workshop, &folder.join(&below), &below_program, options, rows)?;
     }
     let runs = match &list {
         Some(list) => list.lines().filter_map(Run::read).collect(),
@@ -123,7 +129,8 @@ pub fn run(workshop: &Workshop, folder: &Path, program: &str, rows: &mut Vec<Row
             continue;
         }
         let mut job = workshop.launch(run.tasks);
-        job.args(["--timeout", &run.limit.as_secs().to_string()]).arg(path).args(&run.arguments);
+        job.args(options).args(["--timeout", &run.limit.as_secs().to_string()]);
+        job.arg(path).args(&run.arguments);
         job.current_dir(folder).envs(run.variables.iter().map(|(name, value)| (name, value)));
         let log =
             workshop.log(&format!("{}-{}-{}", program.replace(['/', ' '], "-"), run.name, run.tasks))?;

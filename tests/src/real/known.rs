@@ -3,8 +3,6 @@
 
 /// Program, the case's whole name, and why it fails.
 const KNOWN: &[(&str, &str, &str)] = &[
-    ("crate mpi (rsmpi)", "spawn", NO_SPAWN),
-    ("crate mpi (rsmpi)", "spawn_multiple", NO_SPAWN),
     ("NetPIPE", "put, checked", NO_INFO),
     ("NetPIPE", "get, measured", NO_INFO),
     (
@@ -14,7 +12,6 @@ const KNOWN: &[(&str, &str, &str)] = &[
     ),
 ];
 
-const NO_SPAWN: &str = "starts tasks while the job runs, which this library does not offer";
 const NO_INFO: &str = "passes a null pointer instead of an info object, which is not valid in the standard's binary interface; MPICH crashes, and with MPI_INFO_NULL both libraries run the test";
 
 /// The cases of this program that are run and known to fail, in each of its rows, and the reasons.

@@ -17,9 +17,6 @@ use super::{Problem, unittest};
 
 const VERSION: &str = "4.1.2";
 
-/// Files of tests for functions that this library does not offer: dynamic processes.
-const NOT_OFFERED: [&str; 2] = ["test_spawn", "test_dynproc"];
-
 const TASKS: [u32; 2] = [2, 4];
 
 const BUILD_LIMIT: Duration = Duration::from_secs(1800);
@@ -53,17 +50,12 @@ pub fn run(workshop: &Workshop, rows: &mut Vec<Row>) -> Result<(), Problem> {
         let build = Build { workshop, python: &python, archive, folder, name, compiler };
         let place = build.make()?;
         for tasks in TASKS {
-            let mut row =
-                Row::new("mpi4py", format!("{VERSION} by {name}, {tasks} tasks, without {}", left_out()));
+            let mut row = Row::new("mpi4py", format!("{VERSION} by {name}, {tasks} tasks"));
             build.test(&place, tasks, &mut row)?;
             rows.push(row);
         }
     }
     Ok(())
-}
-
-fn left_out() -> String {
-    NOT_OFFERED.map(|file| file.trim_start_matches("test_")).join(", ")
 }
 
 impl Build<'_> {
@@ -94,8 +86,7 @@ impl Build<'_> {
     }
 
     fn test(&self, place: &Path, tasks: u32, row: &mut Row) -> Result<(), Problem> {
-        let excluded = NOT_OFFERED.map(|file| format!("^{file}\\.py$")).join("|");
-        let ran = self.launch(place, tasks, SUITE_LIMIT, &["-e", &excluded], "suite")?;
+        let ran = self.launch(place, tasks, SUITE_LIMIT, &[], "suite")?;
         if count(&ran, tasks, row) {
             return Ok(());
         }
@@ -109,12 +100,12 @@ impl Build<'_> {
         Ok(())
     }
 
-    /// The files of tests, without those for functions that are not offered.
+    /// The files of tests.
     fn files(&self) -> Result<Vec<String>, Problem> {
         let mut files: Vec<String> = fs::read_dir(self.source().join("test"))?
             .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
             .filter_map(|name| name.strip_suffix(".py").map(str::to_owned))
-            .filter(|name| name.starts_with("test_") && !NOT_OFFERED.contains(&name.as_str()))
+            .filter(|name| name.starts_with("test_"))
             .collect();
         files.sort();
         if files.is_empty() {

@@ -250,6 +250,16 @@ fn collectives_and_long_messages_cross_three_hosts() {
     });
 }
 
+#[test]
+#[cfg_attr(not(has_libfabric), ignore = "libfabric.so.1 was not found")]
+fn a_port_connects_two_hosts() {
+    on_hosts("a_port_connects_two_hosts", (2, "a,b"), || {
+        let environment = Environment::init().expect("an agent made a job");
+        crate::mpi_ports::connects(&environment);
+        environment.finalize().expect("all tasks finalize");
+    });
+}
+
 /// Task 2 is the second task of its host.
 #[test]
 #[cfg_attr(not(has_libfabric), ignore = "libfabric.so.1 was not found")]

@@ -14,6 +14,7 @@ mod mpi_datatypes;
 mod mpi_failures;
 mod mpi_files;
 mod mpi_objects;
+mod mpi_ports;
 mod mpi_processes;
 mod mpi_settings;
 mod mpi_threads;

@@ -91,7 +91,7 @@ fn files_below(folder: &Path, files: &mut Vec<PathBuf>) {
 /// The classes' names in Rust, by their names in the standard.
 fn variants() -> BTreeMap<String, String> {
     let text = fs::read_to_string(root().join("mpi-over-am/src/error.rs")).expect("the file of the errors");
-    let (_, text) = text.split_once("pub enum ErrorClass {").expect("the classes");
+    let (_, text) = text.split_once("\nerror_classes! {").expect("the classes");
     let (text, _) = text.split_once("\n}").expect("their end");
     let lines: Vec<_> = text.lines().map(str::trim).collect();
     let pairs = lines.windows(2).filter_map(|pair| {

@@ -48,7 +48,7 @@ fn processes_by_module() {
 #[test]
 #[cfg_attr(not(has_gfortran), ignore = "no gfortran was found")]
 fn ports_by_module() {
-    test("fortran/f_ports.f90");
+    test("fortran/f_ports.F90");
 }
 
 /// A program whose default integers have 8 bytes is warned once in a job.

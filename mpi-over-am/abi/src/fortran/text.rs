@@ -33,7 +33,8 @@ pub(crate) unsafe fn given(at: *const c_char, len: usize) -> CString {
     string(unsafe { bytes(at, len) })
 }
 
-/// [`given`] without leading blanks, as for keys and values of info objects (MPI 5.0 chapter 10).
+/// [`given`] without leading blanks, as for keys and values of info objects (MPI 5.0 chapter 10), and for programs and their arguments
+/// (section 11.8.2).
 pub(crate) unsafe fn given_stripped(at: *const c_char, len: usize) -> CString {
     let text = unsafe { bytes(at, len) };
     let first = text.iter().position(|&byte| byte != b' ').unwrap_or(len);
@@ -78,7 +79,7 @@ impl Several {
         let is_none = sentinels::is_no_arguments(at);
         let mut strings = Vec::new();
         while !is_none && count.is_none_or(|count| strings.len() < count.max(0) as usize) {
-            let text = unsafe { given(at.add(strings.len() * step * len), len) };
+            let text = unsafe { given_stripped(at.add(strings.len() * step * len), len) };
             if count.is_none() && text.is_empty() {
                 break;
             }

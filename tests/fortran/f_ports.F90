@@ -1,9 +1,17 @@
-! Ports and published names: texts in both directions, and two tasks that connect.
-program f08_ports
+! Ports and published names: texts in both directions, and two tasks that connect. By the module mpi, or with BY_MPI_F08 by mpi_f08.
+program f_ports
+#ifdef BY_MPI_F08
   use mpi_f08
+#else
+  use mpi
+#endif
   implicit none
   integer :: rank, tasks, ierr, code, class, mine, theirs
+#ifdef BY_MPI_F08
   type(MPI_Comm) :: inter
+#else
+  integer :: inter
+#endif
   character(len=MPI_MAX_PORT_NAME) :: port, found
 
   call MPI_Init(ierr)
