@@ -210,9 +210,13 @@ fn name_with_version(out: &Path, face: Face) -> Fallible<()> {
     let file = if inside.is_empty() { PathBuf::from(file) } else { Path::new("..").join(file) };
     fs::create_dir_all(folder.join(inside))?;
     for name in names {
-        match std::os::unix::fs::symlink(&file, folder.join(inside).join(name)) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error.into()),
-            _ => {}
+        let place = folder.join(inside).join(name);
+        if fs::read_link(&place).is_ok_and(|target| target == file) {
+            continue;
+        }
+        match fs::remove_file(&place) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+            _ => std::os::unix::fs::symlink(&file, place)?,
         }
     }
     Ok(())

@@ -29,7 +29,7 @@ use crate::request::blocking::{detach, flush};
 use crate::settings::Settings;
 use crate::thread_level::ThreadLevel;
 
-/// Number of contexts of a task.
+/// Number of contexts of a task. In a program that also uses OpenSHMEM, the last one is OpenSHMEM's.
 const CONTEXTS: u8 = 16;
 /// Number of times that this process has opened MPI. Each time uses the next context, since peers keep state about a used one.
 static OPENED: AtomicU8 = AtomicU8::new(0);

@@ -25,7 +25,7 @@ import versions
 
 NAME = "mpi-over-am"
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PACKAGES = ["mpi-over-am-abi", "mpi-over-am-mpich", "mpi-over-am-openmpi", "mpi-over-am-malloc", "am-via-launch", "am-shmem"]
+PACKAGES = ["mpi-over-am-abi", "mpi-over-am-mpich", "mpi-over-am-openmpi", "mpi-over-am-malloc", "am-via-launch"]
 # A wheel has no links. A link to a program becomes this script, by which the program is called under the link's name.
 SCRIPT = """#!/bin/sh
 exec "$(dirname "$(readlink -f "$0")")/{program}" --called-as {name} "$@"

@@ -121,16 +121,7 @@ pub fn build_optimised() -> PathBuf {
     static BUILT: OnceLock<()> = OnceLock::new();
     BUILT.get_or_init(|| {
         let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        command.args([
-            "build",
-            "--release",
-            "-p",
-            "mpi-over-am-abi",
-            "-p",
-            "am-via-launch",
-            "-p",
-            "am-shmem",
-        ]);
+        command.args(["build", "--release", "-p", "mpi-over-am-abi", "-p", "am-via-launch"]);
         let built = command.current_dir(env!("CARGO_MANIFEST_DIR")).status();
         assert!(built.is_ok_and(|status| status.success()), "{command:?} has failed");
     });

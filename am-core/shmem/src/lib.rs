@@ -1,4 +1,4 @@
-//! OpenSHMEM 1.6 over am-core: `libsma.so`.
+//! OpenSHMEM 1.6 over am-core, in C. The library of MPI (`mpi-over-am/abi`) exports the functions, so that one process can use both.
 //!
 //! The build makes the exported functions from the table in `table`: `shmem_x`, its twin `pshmem_x`, and the form with a context call one
 //! function here. Each gets the name of the call, for errors.

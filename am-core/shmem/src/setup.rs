@@ -1,6 +1,8 @@
 //! Begin and end, and questions about the job (OpenSHMEM 1.6, sections 9.1 and 9.2).
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, Once, PoisonError};
 
@@ -12,7 +14,9 @@ use am_via::{ShmFabric, Task};
 
 use crate::objects::Team;
 use crate::symmetric_heap::ALIGN_MAX;
-use crate::world::{Place, World, check_pe, end_process, fail, fail_by, has_far, leave, try_world, world};
+use crate::world::{
+    CONTEXT, Place, World, check_pe, end_process, fail, fail_by, has_far, leave, try_world, world,
+};
 use crate::{collective, second_mapping, statics, team, tokens};
 
 /// The version of the standard that the header declares.
@@ -35,12 +39,22 @@ pub(crate) unsafe fn init(call: &str) {
     if try_world().is_some() {
         return;
     }
-    // SAFETY: asks the loader for a name.
-    if !unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"MPI_Init".as_ptr()) }.is_null() {
+    if let Some(other) = other_mpi() {
         fail(
             call,
             format_args!(
-                "this program is linked to a library of MPI, too, and one process cannot be a task of both: use one of the two"
+                "this program has an MPI library, {}, of which OpenSHMEM is not a part: build it with mpicc and oshcc of one installation",
+                other.display()
+            ),
+        );
+    }
+    if let Ok(task) = Task::join()
+        && task.job().parent().is_some()
+    {
+        fail(
+            call,
+            format_args!(
+                "this task was started by MPI_Comm_spawn, and only the tasks with which a job begins are PEs: start it with oshrun or mpiexec"
             ),
         );
     }
@@ -65,12 +79,29 @@ pub(crate) unsafe fn init(call: &str) {
     });
 }
 
+/// The library with this process's functions of MPI, if it is not the library with this function.
+fn other_mpi() -> Option<PathBuf> {
+    let library = |address: *const c_void| {
+        // SAFETY: all zeros are a value of this structure of addresses.
+        let mut found: libc::Dl_info = unsafe { std::mem::zeroed() };
+        // SAFETY: the loader compares the address, and fills the structure.
+        let is_known = unsafe { libc::dladdr(address, &raw mut found) } != 0 && !found.dli_fname.is_null();
+        // SAFETY: a name that ends in NUL and lives as long as the library is loaded.
+        is_known.then(|| (found.dli_fbase, unsafe { CStr::from_ptr(found.dli_fname) }))
+    };
+    // The profiling name, which tools do not define. SAFETY: asks the loader for a name.
+    let of_mpi = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"PMPI_Init".as_ptr()) };
+    let (base, name) = library(of_mpi)?;
+    let is_other = library(other_mpi as *const c_void).is_some_and(|(own, _)| own != base);
+    is_other.then(|| PathBuf::from(OsStr::from_bytes(name.to_bytes())))
+}
+
 fn begin(heap_bytes: u64) -> am_core::Result<World> {
     let task = Task::join()?;
     if std::env::var_os("SHMEM_DEBUG").is_some() {
         task.trace_to_stderr();
     }
-    let mut context: Context<ShmFabric> = task.context()?;
+    let mut context: Context<ShmFabric> = Context::new(task.fabric(CONTEXT.0)?);
     // First, before anything of the program could change its data.
     let statics = statics::share(&mut context)?;
     let control = tokens::control_bytes(task.job().num_tasks());

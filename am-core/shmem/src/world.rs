@@ -16,6 +16,8 @@ use crate::symmetric_heap;
 
 /// Bytes at the start of each PE's part of the heap that the program does not see: the words below, and the tokens of collectives.
 pub(crate) const HEADER_BYTES: usize = 4096;
+/// The context of OpenSHMEM: the last of a task, since MPI uses them from the first on.
+pub(crate) const CONTEXT: ContextNumber = ContextNumber(15);
 /// Offset of a word that is not 0 when a thread of the PE sleeps, or is about to, until a word changes.
 const ASLEEP: usize = 0;
 /// Offset of a word that is not 0 when the PE is to end: see `shmem_global_exit`.
@@ -280,7 +282,7 @@ pub(crate) fn ring(pe: u32) {
         && world.asleep(pe).is_none_or(|word| word.swap(0, Ordering::Relaxed) != 0)
     {
         // If the ring fails, the sleeper wakes when its time limit ends, and looks again.
-        let _ = world.shared.with(|context| context.ring(Endpoint::new(TaskId(pe), ContextNumber(0))));
+        let _ = world.shared.with(|context| context.ring(Endpoint::new(TaskId(pe), CONTEXT)));
     }
 }
 

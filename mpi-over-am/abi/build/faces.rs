@@ -7,7 +7,7 @@ use std::path::Path;
 use std::{env, fs};
 
 use crate::constants::{Constant, Kind};
-use crate::face_names::{FACES, FOLDER};
+use crate::face_names::{FACES, FOLDER, STANDARD_NAMES};
 use crate::{Fallible, Parameter, Prototype};
 
 /// The handles whose numbers differ between the program and the library. Requests have the program's numbers everywhere.
@@ -57,7 +57,7 @@ impl Face {
     pub(crate) fn library(self) -> (&'static str, &'static str, &'static [&'static str]) {
         match FACES.iter().find(|(name, ..)| *name == self.name()) {
             Some(&(_, file, names)) => (file, FOLDER, names),
-            None => ("libmpi_abi.so", "", &["libmpi_abi.so.1"]),
+            None => ("libmpi_abi.so", "", &STANDARD_NAMES),
         }
     }
 

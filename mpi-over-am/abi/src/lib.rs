@@ -29,6 +29,10 @@
 #![allow(non_camel_case_types, non_snake_case, reason = "C's names")]
 #![allow(clippy::too_many_arguments, reason = "the standard's signatures")]
 
+// The functions of OpenSHMEM, which this library exports, too. Both kinds of calls in one process are those of one task.
+#[cfg(face = "standard")]
+extern crate am_shmem as _;
+
 mod attributes;
 mod buffers;
 mod categories;

@@ -125,6 +125,52 @@ fn bad_input_is_an_error_that_names_it() {
     assert!(good && said.contains("now 1572864") && said.contains("OpenSHMEM 1.6"), "{said}");
 }
 
+/// Both libraries in one process, begun and ended in either order, with a thread that calls MPI; also where PEs do not share memory.
+#[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
+fn mpi_and_openshmem_in_one_program() {
+    let warnings = ["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread"];
+    for (order, wrapper) in [(0, "mpicc"), (1, "oshcc"), (2, "oshcc"), (3, "mpicc")] {
+        let order = format!("-DORDER={order}");
+        let options = [&warnings[..], &["-DTHREADS=1", &order]].concat();
+        programs::compile_and_run(wrapper, &options, "shmem/with_mpi.c");
+    }
+}
+
+/// A program whose functions of MPI are those of another library, and a task that was started by another, cannot use OpenSHMEM.
+#[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
+fn processes_that_cannot_be_pes_are_told_why() {
+    programs::build();
+    let scratch = Scratch::new("shmem-refused");
+    let other = scratch.path().join("libother.so");
+    std::fs::write(scratch.path().join("other.c"), "int PMPI_Init(void) { return 0; }")
+        .expect("the folder is ours");
+    let mut compile = Command::new("cc");
+    compile.args(["-shared", "-fPIC", "-o"]).arg(&other).arg(scratch.path().join("other.c"));
+    let (good, said) = run(&mut compile);
+    assert!(good, "{said}");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/shmem/not_a_pe.c");
+    for (is_spawned, words) in [
+        (false, ["has an MPI library, ", "libother.so"]),
+        (true, ["started by MPI_Comm_spawn", "oshrun or mpiexec"]),
+    ] {
+        let program = scratch.path().join(format!("program-{is_spawned}"));
+        let mut compile = Command::new(programs::folder().join("oshcc"));
+        compile.args(programs::compiler_options()).arg(source).arg("-o").arg(&program);
+        if is_spawned {
+            compile.arg("-DSPAWNS");
+        } else {
+            compile.arg("-Wl,--no-as-needed").arg(&other);
+        }
+        let (good, said) = run(&mut compile);
+        assert!(good, "{said}");
+        let mut start = Command::new(programs::folder().join("oshrun"));
+        let (good, said) = run(start.args(["-n", "1", "--timeout", "60"]).arg(&program));
+        assert!(!good && words.iter().all(|word| said.contains(word)), "{said}");
+    }
+}
+
 /// PEs that run different programs cannot have the same static data (open-mpi/ompi and Sandia's library check nothing).
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
@@ -165,7 +211,7 @@ fn examples_check_themselves() {
 fn programs_run_on_hosts() {
     programs::build();
     let scratch = Scratch::new("shmem-hosts");
-    for name in ["atomics", "waits", "collectives"] {
+    for name in ["atomics", "waits", "collectives", "with_mpi"] {
         let program = scratch.path().join(name);
         let source = format!("{}/shmem/{name}.c", env!("CARGO_MANIFEST_DIR"));
         let mut compile = Command::new(programs::folder().join("oshcc"));

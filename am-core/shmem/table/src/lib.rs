@@ -1,4 +1,4 @@
-//! The calls of OpenSHMEM as one table, and what is made of it: `shmem.h`, and the exports of `libsma.so`.
+//! The calls of OpenSHMEM as one table, and what is made of it: `shmem.h`, and the exported functions.
 
 mod c;
 mod rows;

@@ -3,6 +3,9 @@
 /// The folder of the libraries.
 pub(crate) const FOLDER: &str = "faces";
 
+/// The names by which programs ask for the library in the standard interface: that of MPI, then those of OpenSHMEM.
+pub(crate) const STANDARD_NAMES: [&str; 3] = ["libmpi_abi.so.1", "libsma.so", "liboshmem.so"];
+
 /// The interfaces that `--abi` takes, their files as cargo builds them, and the names by which programs ask for them and for the libraries
 /// that belong to them, which are the same file.
 pub(crate) const FACES: [(&str, &str, &[&str]); 2] = [

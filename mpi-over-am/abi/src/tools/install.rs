@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::{env, fs, io};
 
-use super::face_names::{FACES, FOLDER};
+use super::face_names::{FACES, FOLDER, STANDARD_NAMES};
 use super::{fortran, pages, standard_output, starter, wrapper};
 
 const HELP: &str = "\
 usage: mpi-install --prefix FOLDER
 
 Builds the programs, libraries and headers, and installs them below FOLDER: bin/ (mpicc, mpicxx, mpifort, mpiexec, mpirun, amrun,
-oshcc, oshc++, oshrun), lib/ (libmpi_abi.so.1, libmpi_malloc.so, libsma.so, faces with libmpi.so.12 and libmpi.so.40, pkgconfig/mpi.pc,
+oshcc, oshc++, oshrun), lib/ (libmpi_abi.so.1, libmpi_malloc.so, libsma.so and liboshmem.so, faces with libmpi.so.12 and libmpi.so.40, pkgconfig/mpi.pc,
 pkgconfig/sma.pc), include/ (mpi.h, mpi-ext.h, mpif.h, shmem.h and the like), share/ (manual pages, completions of bash,
 licences, the sources of the Fortran modules). The modules are compiled for AM_FC or gfortran, if it is there. The folder may be moved afterwards. Debug information is left out (strip).
 Existing files of these names are replaced, also while running programs use them.";
@@ -126,7 +126,7 @@ fn build_command(cargo: &OsStr, folder: &Path) -> Option<Command> {
     let mut command = Command::new(cargo);
     command
         .args(["build", "-p", "mpi-over-am-abi", "-p", "mpi-over-am-mpich", "-p", "mpi-over-am-openmpi"])
-        .args(["-p", "mpi-over-am-malloc", "-p", "am-via-launch", "-p", "am-shmem"])
+        .args(["-p", "mpi-over-am-malloc", "-p", "am-via-launch"])
         .args(["--profile", profile])
         .arg("--target-dir")
         .arg(folder.parent()?)
@@ -155,7 +155,7 @@ fn install(from: &Path, prefix: &Path) -> io::Result<()> {
     for name in NAMES {
         replace(&bin.join(name), |place| symlink(PROGRAM, place))?;
     }
-    copy(&from.join("libmpi_abi.so"), &lib.join("libmpi_abi.so.1"))?;
+    copy(&from.join("libmpi_abi.so"), &lib.join(STANDARD_NAMES[0]))?;
     copy(&from.join("libmpi_malloc.so"), &lib.join("libmpi_malloc.so"))?;
     let of_others = lib.join(FOLDER);
     fs::create_dir_all(&of_others).map_err(|error| at(&of_others, &error))?;
@@ -165,9 +165,10 @@ fn install(from: &Path, prefix: &Path) -> io::Result<()> {
             replace(&of_others.join(name), |place| symlink(Path::new("..").join(file), place))?;
         }
     }
-    replace(&lib.join("libmpi_abi.so"), |place| symlink("libmpi_abi.so.1", place))?;
-    copy(&from.join("libsma.so"), &lib.join("libsma.so"))?;
-    replace(&lib.join("liboshmem.so"), |place| symlink("libsma.so", place))?;
+    let [own, of_shmem @ ..] = STANDARD_NAMES;
+    for name in ["libmpi_abi.so"].iter().chain(&of_shmem) {
+        replace(&lib.join(name), |place| symlink(own, place))?;
+    }
     let launcher = bin.join("amrun");
     let starter = |name| pages::manual(name, "starts the tasks of an MPI program", starter::HELP);
     let compiler = |name| pages::manual(name, "compiles and links MPI programs", wrapper::HELP);
@@ -184,7 +185,7 @@ fn install(from: &Path, prefix: &Path) -> io::Result<()> {
             packages.join("mpi.pc"),
             package("mpi", "MPI over active messages, in the standard binary interface", "mpi_abi"),
         ),
-        (packages.join("sma.pc"), package("sma", "OpenSHMEM over active messages", "sma")),
+        (packages.join("sma.pc"), package("sma", "OpenSHMEM over active messages", "mpi_abi")),
         (manuals.join("mpiexec.1"), starter("mpiexec")),
         (manuals.join("mpirun.1"), starter("mpirun")),
         (manuals.join("mpicc.1"), compiler("mpicc")),

@@ -32,10 +32,8 @@ fn tool(name: &str) -> Option<Tool> {
         "mpicc" => Tool::Compiler(Wrapper { name: "mpicc", ..wrapper::C }),
         "mpicxx" | "mpic++" => Tool::Compiler(Wrapper { name: "mpicxx", ..wrapper::CXX }),
         "mpifort" | "mpif90" | "mpif77" => Tool::Compiler(wrapper::FORTRAN),
-        "oshcc" => Tool::Compiler(Wrapper { name: "oshcc", library: "sma", ..wrapper::C }),
-        "oshc++" | "oshcxx" | "oshCC" => {
-            Tool::Compiler(Wrapper { name: "oshc++", library: "sma", ..wrapper::CXX })
-        }
+        "oshcc" => Tool::Compiler(Wrapper { name: "oshcc", ..wrapper::C }),
+        "oshc++" | "oshcxx" | "oshCC" => Tool::Compiler(Wrapper { name: "oshc++", ..wrapper::CXX }),
         "mpiexec" | "mpirun" | "oshrun" => Tool::Starter,
         "mpi-install" => Tool::Install,
         _ => return None,

@@ -33,23 +33,15 @@ pub struct Wrapper {
     pub compiler: &'static str,
     /// Whether the wrapper compiles Fortran, which needs more than a header.
     pub is_fortran: bool,
-    /// The library that programs are linked to.
-    pub library: &'static str,
 }
 
 /// The wrapper of C compilers.
-pub const C: Wrapper =
-    Wrapper { name: "mpicc", variable: "AM_CC", compiler: "cc", is_fortran: false, library: "mpi_abi" };
+pub const C: Wrapper = Wrapper { name: "mpicc", variable: "AM_CC", compiler: "cc", is_fortran: false };
 /// The wrapper of C++ compilers.
 pub const CXX: Wrapper = Wrapper { name: "mpicxx", variable: "AM_CXX", compiler: "c++", ..C };
 /// The wrapper of Fortran compilers.
-pub const FORTRAN: Wrapper = Wrapper {
-    name: "mpifort",
-    variable: "AM_FC",
-    compiler: "gfortran",
-    is_fortran: true,
-    library: "mpi_abi",
-};
+pub const FORTRAN: Wrapper =
+    Wrapper { name: "mpifort", variable: "AM_FC", compiler: "gfortran", is_fortran: true };
 
 /// The request to a wrapper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,11 +86,10 @@ impl Wrapper {
                 None => arguments.push(argument),
             }
         }
-        let Some(paths) = Paths::find(self.library) else {
+        let Some(paths) = Paths::find() else {
             mpi_over_am::complain!(
-                "{}: lib{}.so is neither beside this program nor in ../lib. `cargo install` leaves libraries out: run `cargo mpi-install --prefix FOLDER` in the folder of the source, and use the programs of FOLDER/bin",
-                self.name,
-                self.library
+                "{}: libmpi_abi.so is neither beside this program nor in ../lib. `cargo install` leaves libraries out: run `cargo mpi-install --prefix FOLDER` in the folder of the source, and use the programs of FOLDER/bin",
+                self.name
             );
             return ExitCode::FAILURE;
         };
@@ -116,7 +107,7 @@ impl Wrapper {
         let special = special.unwrap_or_default();
         let compile = || special.compile.iter().cloned().chain([joined("-I", &paths.include)]);
         let own = [joined("-L", &paths.library), joined("-Wl,-rpath,", &paths.library)];
-        let own = own.into_iter().chain([format!("-l{}", self.library).into()]);
+        let own = own.into_iter().chain(["-lmpi_abi".into()]);
         let link = special.link.iter().cloned().chain(own);
         let mut words = match request {
             Request::CompileOptions | Request::LinkOptions => Vec::new(),
@@ -209,7 +200,7 @@ impl Paths {
         self.library.join(fortran::MODULES)
     }
 
-    fn find(name: &str) -> Option<Self> {
+    fn find() -> Option<Self> {
         let own = std::env::current_exe().ok()?;
         let folder = own.parent()?;
         let installed = folder.join("../include/mpi.h");
@@ -220,7 +211,7 @@ impl Paths {
         };
         let library = [folder.to_path_buf(), folder.join("../lib")]
             .into_iter()
-            .find(|folder| folder.join(format!("lib{name}.so")).exists())?
+            .find(|folder| folder.join("libmpi_abi.so").exists())?
             .canonicalize()
             .ok()?;
         Some(Self { include, library })
