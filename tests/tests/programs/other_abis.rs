@@ -176,6 +176,25 @@ fn two_libraries_in_a_process_are_refused() {
     assert!(INTERFACES.iter().all(|(_, library)| said.contains(library)), "{said}");
 }
 
+/// A tool that was built for the program's interface, and is loaded before all libraries, sees each call once.
+#[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
+fn a_tool_sees_the_calls_of_c() {
+    for interface in INTERFACES {
+        let scratch = Scratch::new("abi_tool");
+        let tool = compiled(&scratch, "t_profiler", interface, &["-shared", "-fPIC"]);
+        let program = compiled(&scratch, "t_profiled", interface, &[]);
+        let mut start = Command::new(programs::folder().join("mpiexec"));
+        start.args(["-n", "2", "-x"]).arg(format!("LD_PRELOAD={}", tool.display())).arg(&program);
+        let (good, said) = run(&mut start);
+        assert!(good, "{interface:?}: {said}");
+        for task in 0..2 {
+            let line = format!("task {task}: init 1 sends 3 receives 3");
+            assert!(said.lines().any(|said| said == line), "{interface:?}: {line} is missing in: {said}");
+        }
+    }
+}
+
 /// A Fortran program with another library's numbers and common blocks.
 #[test]
 #[cfg_attr(not(has_gfortran), ignore = "no Fortran compiler (gfortran) was found")]
