@@ -6,7 +6,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const TOOLS: [&str; 11] = [
+const TOOLS: [&str; 12] = [
     "cc",
     "c++",
     "gfortran",
@@ -18,6 +18,7 @@ const TOOLS: [&str; 11] = [
     "pkg-config",
     "cmake",
     "make",
+    "gdb",
 ];
 
 fn main() {

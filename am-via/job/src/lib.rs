@@ -312,6 +312,7 @@ impl Job {
         log_as_asked(&format!("task {task}"));
         job.open_record();
         job.keep_files_from_programs(invitation);
+        job.wait_while_held();
         tracing::debug!(task, num_tasks, barrier = ?job.barrier, records = job.recorder().is_some(), "joined the job");
         Ok(job)
     }

@@ -1,6 +1,8 @@
 //! Worlds: tasks that were started together. The job begins with one, and tasks start others. A world has consecutive task numbers, and its
 //! numbers go to another world when its tasks have ended and no other task holds anything of them.
 
+use std::time::Duration;
+
 use am_via_os::atomics::Ordering;
 use am_via_shm::layout_job::{STATE_DEAD, STATE_FINALIZED, TASKS_MAX, TaskEntry};
 
@@ -8,6 +10,9 @@ use super::{Cause, Job, JobError, JobOwner};
 
 /// The environment variable in which tasks that a task has started find what it told them.
 pub const PARENT_VARIABLE: &str = "AM_PARENT";
+
+/// How often a task that waits for a debugger looks whether it may go on.
+const HELD_LOOK: Duration = Duration::from_millis(5);
 
 impl Job {
     /// The first task of this task's world; the others follow it.
@@ -78,6 +83,13 @@ impl Job {
     #[must_use]
     pub fn is_crowded_now(&self) -> bool {
         self.header.is_crowded_now.load(Ordering::Relaxed) != 0 || self.world() == 0 && self.is_crowded()
+    }
+
+    /// Waits as long as tasks are held for a debugger.
+    pub(crate) fn wait_while_held(&self) {
+        while self.header.holds_tasks.load(Ordering::Relaxed) != 0 {
+            std::thread::sleep(HELD_LOOK);
+        }
     }
 
     /// Number of VI slots in each control file.
@@ -170,6 +182,11 @@ impl JobOwner {
             }
         }
         None
+    }
+
+    /// Lets tasks wait where they join the job, or go on.
+    pub fn hold_tasks(&self, hold: bool) {
+        self.header.holds_tasks.store(hold.into(), Ordering::Relaxed);
     }
 
     /// Sets the number of tasks that the program may plan for.

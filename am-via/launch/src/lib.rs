@@ -29,6 +29,8 @@
 mod agent;
 mod agent_message;
 mod allocation;
+#[expect(unsafe_code, reason = "names that a debugger looks for")]
+mod debugger;
 mod end_request;
 mod error;
 mod guard;
@@ -75,6 +77,7 @@ pub use am_via_os::complain;
 pub use am_via_os::process::Ended;
 pub use am_via_os::signal::keep_ended_children;
 pub use am_via_os::standard_output::{say, was_closed as output_was_closed};
+pub use debugger::show_tasks;
 pub use error::LaunchError;
 pub use guard::run_guarded;
 pub use hang::{Activity, HangFormat, HangReport, HangReports, Verdict, Wait};
@@ -130,6 +133,8 @@ pub struct Launch {
     record: Record,
     keeps_going: bool,
     universe: Option<u32>,
+    #[serde(skip)]
+    holds: bool,
     grace: Duration,
     #[serde(skip)]
     own_process: Option<u32>,
@@ -161,6 +166,7 @@ impl Launch {
             record: Record::Nothing,
             keeps_going: false,
             universe: None,
+            holds: false,
             grace: GRACE,
             own_process: None,
             hosts: Vec::new(),
@@ -180,6 +186,13 @@ impl Launch {
     #[must_use]
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.env.push((name.into(), value.into()));
+        self
+    }
+
+    /// Lets each task wait where it joins the job, until [`Running::let_go`]: a debugger can attach to it meanwhile.
+    #[must_use]
+    pub fn hold(mut self) -> Self {
+        self.holds = true;
         self
     }
 
@@ -349,6 +362,7 @@ impl Launch {
         if self.keeps_going {
             job.set_continue_on_failure(true);
         }
+        job.hold_tasks(self.holds);
         let asks = Asks::open(&job)?;
         job.set_universe(self.universe());
         let (end, bell) = EndRequest::new().map_err(LaunchError::system("making a pipe"))?;
@@ -518,6 +532,18 @@ impl Running {
     #[must_use]
     pub fn pid(&self, task: u32) -> Option<u32> {
         self.job.pid(task).or_else(|| Some(self.tasks.get(task as usize)?.pid))
+    }
+
+    /// The tasks of this host, and their processes.
+    fn pids(&self) -> impl Iterator<Item = (u32, u32)> {
+        (self.first..)
+            .zip(self.tasks.iter())
+            .map(|(task, process)| (task, self.job.pid(task).unwrap_or(process.pid)))
+    }
+
+    /// Lets the tasks go on that wait where they join the job ([`Launch::hold`]).
+    pub fn let_go(&self) {
+        self.job.hold_tasks(false);
     }
 
     /// The job, as its owner sees it.

@@ -12,7 +12,7 @@ use crate::segment::SharedAtomics;
 use am_via_os::atomics::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 /// "AMJOB", and in the highest 16 bits the version of this layout.
-pub const JOB_MAGIC: u64 = 0x0008_0042_4f4a_4d41;
+pub const JOB_MAGIC: u64 = 0x0009_0042_4f4a_4d41;
 /// Position of the version in [`JOB_MAGIC`], in bits.
 pub const JOB_VERSION_SHIFT: u32 = 48;
 /// Maximum number of tasks of a job at a time, with those that tasks have started. Task numbers are lower.
@@ -91,6 +91,8 @@ pub struct JobHeader {
     pub asks_inode: AtomicU64,
     /// Number of tasks that the program may plan for: the launcher's estimate.
     pub universe: AtomicU32,
+    /// Not 0: tasks wait where they join the job, for a debugger.
+    pub holds_tasks: AtomicU32,
 }
 
 // SAFETY: repr(C), atomics only.

@@ -7,6 +7,7 @@ mod c_compared;
 mod c_profiler;
 mod c_programs;
 mod deaths;
+mod debuggers;
 mod error_classes;
 mod failures;
 mod fortran;

@@ -147,6 +147,12 @@ struct Options {
     /// Set by amrun for its second process.
     #[arg(long, hide = true, value_name = "PID")]
     guarded_by: Option<u32>,
+    /// Set by amrun for its second process: where it tells the first one of the tasks.
+    #[arg(long, hide = true, value_name = "NUMBERS")]
+    debugger: Option<String>,
+    /// Set by amrun for its second process, and by mpiexec: tasks wait for a debugger.
+    #[arg(long, hide = true)]
+    hold: bool,
     /// Writes the manual page (man) or the completion for a shell (bash, zsh, fish) to standard output.
     #[arg(long, hide = true, value_name = "WHAT")]
     write: Option<Written>,
@@ -374,7 +380,10 @@ fn closed_output(options: &Options) -> Option<OsString> {
 
 /// The first process: starts itself again as the launcher, and guards this second process.
 fn guard(options: &Options) -> Result<ExitCode, LaunchError> {
-    match am_via_launch::run_guarded(closed_output(options).into_iter().chain(env::args_os().skip(1)))? {
+    match am_via_launch::run_guarded(
+        closed_output(options).into_iter().chain(env::args_os().skip(1)),
+        options.hold,
+    )? {
         Ended::Exited(code) => Ok(ExitCode::from(u8::try_from(code & 0xff).unwrap_or(1))),
         Ended::Signalled(number) => {
             complain!(
@@ -430,7 +439,16 @@ fn launch(options: &Options, guard: u32) -> Result<ExitCode, LaunchError> {
     if !hosts.is_empty() {
         return launch_on(options, hosts, &job);
     }
+    if options.hold {
+        job = job.hold();
+    }
     let running = job.start()?;
+    if let Some(numbers) = &options.debugger {
+        if let Err(error) = am_via_launch::show_tasks(&running, guard, numbers, options.hold) {
+            complain!("amrun: a debugger finds no tasks here: {error}");
+        }
+        running.let_go();
+    }
     if options.verbose {
         complain!("amrun: {}", am_via_launch::describe(&running));
     }

@@ -52,6 +52,11 @@ fn become_called() -> Option<std::io::Error> {
     Some(std::env::current_exe().map_or_else(|error| error, become_it))
 }
 
+/// Lets the tasks that this process starts wait where they join the job, for a debugger.
+pub fn hold_tasks() {
+    starter::HOLDS_TASKS.store(true, std::sync::atomic::Ordering::Relaxed);
+}
+
 /// Runs the tool under whose name this process was called; if that is not a tool's name, runs the tool that was built as `own`.
 #[must_use]
 pub fn run(own: &'static str) -> ExitCode {

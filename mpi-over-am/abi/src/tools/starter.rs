@@ -13,6 +13,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::{env, fs, io};
 
 use mpi_over_am::{SettingText, Settings, Table, Wanted};
@@ -109,6 +110,9 @@ fn malloc_library(own: &Path) -> Result<PathBuf, String> {
     })?;
     Ok(found)
 }
+
+/// Whether a debugger has started this program.
+pub(super) static HOLDS_TASKS: AtomicBool = AtomicBool::new(false);
 
 /// Translates the options and becomes `amrun`. As a task of a job with several programs, becomes the task's program.
 #[must_use]
@@ -601,7 +605,7 @@ fn become_launcher(name: &str, plan: &Plan) -> ExitCode {
     };
     let amrun = launcher(&own);
     let mut command = Command::new(&amrun);
-    command.args(plan.launcher_arguments(&own));
+    command.args(HOLDS_TASKS.load(Ordering::Relaxed).then_some("--hold")).args(plan.launcher_arguments(&own));
     if plan.closes_input {
         command.stdin(Stdio::null());
     }
