@@ -111,7 +111,8 @@ impl Tasks {
             })
             .collect();
         MPIR_proctable_size.store(c_int::try_from(table.len()).unwrap_or(c_int::MAX), Ordering::Relaxed);
-        // Never freed: a debugger may read it as long as this process lives.
+        // Never freed: a debugger may read it as long as this process lives. Release, though no load here pairs with it: a debugger may
+        // stop this process anywhere, and must find the table and its size if it finds the state.
         MPIR_proctable.store(Box::leak(table.into_boxed_slice()).as_mut_ptr(), Ordering::Release);
         MPIR_debug_state.store(SPAWNED, Ordering::Release);
         if MPIR_being_debugged.load(Ordering::Relaxed) != 0 {

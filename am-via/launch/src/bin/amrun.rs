@@ -444,7 +444,11 @@ fn launch(options: &Options, guard: u32) -> Result<ExitCode, LaunchError> {
     }
     let running = job.start()?;
     if let Some(numbers) = &options.debugger {
-        if let Err(error) = am_via_launch::show_tasks(&running, guard, numbers, options.hold) {
+        let shown = am_via_launch::show_tasks(&running, guard, numbers, options.hold);
+        // Without a debugger, nobody misses them.
+        if let Err(error) = shown
+            && options.hold
+        {
             complain!("amrun: a debugger finds no tasks here: {error}");
         }
         running.let_go();

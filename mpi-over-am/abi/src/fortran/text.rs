@@ -33,8 +33,8 @@ pub(crate) unsafe fn given(at: *const c_char, len: usize) -> CString {
     string(unsafe { bytes(at, len) })
 }
 
-/// [`given`] without leading blanks, as for keys and values of info objects (MPI 5.0 chapter 10), and for programs and their arguments
-/// (section 11.8.2).
+/// Like [`given`], but leaves out leading blanks. The standard asks for this in keys and values of info objects (MPI 5.0 chapter 10), and
+/// in the names and arguments of programs to start (section 11.8.2).
 pub(crate) unsafe fn given_stripped(at: *const c_char, len: usize) -> CString {
     let text = unsafe { bytes(at, len) };
     let first = text.iter().position(|&byte| byte != b' ').unwrap_or(len);
